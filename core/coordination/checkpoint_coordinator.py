@@ -20,6 +20,10 @@ reuse the resources of that output (a transaction id, say) as soon as it sees th
 A subtask answers by SnapshotAcknowledged, or by SubtaskFinished if it ended before it saw the
 barrier: it never will, and its consumers take its end for the barrier.
 
+While the regions of a lost worker restart, no checkpoint begins (`suspend`, `resume`): one that is
+being taken is given up, and one that is being written or committed is brought to its end. A request
+waits for the end of the restart.
+
 Prepared output is carried until a manifest that names it is durable, even if the checkpoint for
 which it was prepared fails: a failed checkpoint loses no output. Output that a sink prepares at its
 end, after it has answered a checkpoint, belongs to the next checkpoint: its rows come after the
@@ -28,6 +32,7 @@ barrier, and a job that resumes from the earlier checkpoint reads them again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -72,6 +77,8 @@ class CheckpointCoordinator:
     """The reason of the last failure."""
     is_drained: bool = False
     """Whether the job is being drained: its final checkpoint is one to resume from."""
+    is_suspended: bool = False
+    """Whether no checkpoint may begin, because a part of the job does not run."""
     completed_number: int | None = None
     """The number of the last complete checkpoint."""
     _snapshots: dict[SubtaskId, Snapshot] = field(default_factory=dict)
@@ -98,7 +105,7 @@ class CheckpointCoordinator:
         """Return the time at which `tick` is due, if it is."""
         match self.state:
             case "idle":
-                return self._next_start
+                return None if self.is_suspended else self._next_start
             case "snapshotting":
                 return self._started_at + self.schedule.timeout_s
         return None
@@ -127,10 +134,36 @@ class CheckpointCoordinator:
     def request_checkpoint(self, now: float) -> tuple[int, list[CoordinatorAction]]:
         """Request a checkpoint of all input so far. Return its number and the messages to send."""
         self._is_next_requested = True
-        if self.state == "idle":
+        if self.state == "idle" and not self.is_suspended:
             messages = self.begin_checkpoint(now)
             return self.number, messages
         return self.number + 1, []
+
+    def suspend(self, why: str, now: float) -> list[CoordinatorAction]:
+        """Begin no checkpoint until `resume`; give up the one that waits for snapshots."""
+        self.is_suspended = True
+        if self.state != "snapshotting":
+            return []
+        return self._fail_checkpoint(why, now, is_counted=False)
+
+    def resume(self, now: float) -> list[CoordinatorAction]:
+        """Begin checkpoints again: at once if one is due or was requested."""
+        self.is_suspended = False
+        if self._is_next_requested:
+            self._next_start = now
+        return self.tick(now)
+
+    def remove_subtasks(self, subtasks: Collection[SubtaskId]) -> list[PreparedHandle]:
+        """Forget the final snapshots of subtasks, and return their output that no manifest names.
+
+        No checkpoint may be in progress.
+        """
+        assert self.state == "idle", self.state
+        removed = [each for each in self._prepared_output if each[0] in subtasks]
+        self._prepared_output = [each for each in self._prepared_output if each[0] not in subtasks]
+        for subtask in subtasks:
+            self._final_snapshots.pop(subtask, None)
+        return removed
 
     def begin_drain(self, now: float) -> list[CoordinatorAction]:
         """Take no more checkpoints but the final one: while draining, no other one is valid."""
@@ -235,8 +268,10 @@ class CheckpointCoordinator:
             )
         ]
 
-    def _fail_checkpoint(self, why: str, now: float) -> list[CoordinatorAction]:
-        if not self._is_requested:
+    def _fail_checkpoint(
+        self, why: str, now: float, *, is_counted: bool = True
+    ) -> list[CoordinatorAction]:
+        if is_counted and not self._is_requested:
             self.failure_count, self.failure_reason = self.failure_count + 1, why
         seconds = now - self._started_at
         self._become_idle(now)

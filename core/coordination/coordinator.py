@@ -18,6 +18,13 @@ manifest may name is decided at the next start. Only the first failure is report
 checkpoint that was begun after the last input is complete, and it is recorded that all output named
 by it is committed. After a stop no splits are assigned.
 
+A lost worker (RegionsLost) fails the attempt too, unless the job is running, takes checkpoints and
+has subtasks that the worker's regions have not: then only these restart, in the state `running`.
+When no checkpoint is in progress, their output that no manifest names is aborted and RestartRegions
+is sent; RegionsReady leads to Deploy of them, from the last complete checkpoint. Until then their
+late events count for nothing, except that late output is aborted, and no checkpoint begins. Another
+loss begins the restart again, with the subtasks of both; a stop fails the attempt.
+
 A job that cannot resume from a checkpoint, because one of its sources cannot be read again, takes
 none (`checkpoints` is None): all output is committed at its end, and a stop finishes what was read,
 with StopSources instead of PauseSources.
@@ -44,6 +51,9 @@ from headrace.core.coordination.messages import (
     ManifestWritten,
     OutputCommitted,
     PauseSources,
+    RegionsLost,
+    RegionsReady,
+    RestartRegions,
     RestoredState,
     SetDriftLimit,
     Snapshot,
@@ -87,6 +97,15 @@ class Coordinator:
     _final_checkpoint: int | None = None
     """The number of the checkpoint that was begun after the last input."""
 
+    _restarting_subtasks: frozenset[SubtaskId] = frozenset()
+    """The subtasks of regions that were lost and have not been deployed again."""
+    _loss: Failure | None = None
+    """The last loss of a worker."""
+    _restart: int = 0
+    """The number of the last restart of regions."""
+    _is_restart_sent: bool = False
+    """Whether RestartRegions was sent for the last restart."""
+
     def start(
         self,
         splits: Mapping[str, Sequence[Split]],
@@ -115,7 +134,8 @@ class Coordinator:
         """Assign those of the discovered splits of a source that are new."""
         if not self.can_assign_splits(source):
             return []
-        return list(self.split_assigners[source].assign_new(splits, self._running_subtasks))
+        readers = self._running_subtasks - self._restarting_subtasks
+        return list(self.split_assigners[source].assign_new(splits, readers))
 
     def request_checkpoint(self, now: float = 0.0) -> tuple[int, list[CoordinatorAction]] | None:
         """Request a checkpoint of all input so far. Return its number; None if the job is ending.
@@ -131,6 +151,8 @@ class Coordinator:
         if self.state != "running" or self.is_stopped:
             return []
         self.is_stopped = True
+        if self._loss is not None and self._restarting_subtasks:
+            return self.fail(self._loss)
         if self.checkpoints is None:
             return [StopSources()]
         if drains:
@@ -163,7 +185,13 @@ class Coordinator:
 
     def receive(self, message: CoordinatorEvent, now: float = 0.0) -> list[CoordinatorAction]:
         """Return the messages that answer an event."""
+        if self._is_of_restart(message):
+            return self._abort_late_output(message)
         match message:
+            case RegionsLost(_, subtasks, failure):
+                return self._lose_subtasks(subtasks, failure, now)
+            case RegionsReady(restart, restored):
+                return self._deploy_regions(restart, restored, now)
             case SubtaskFailed(_, failure):
                 return self.fail(failure)
             case WatermarkReport(subtask, at_us):
@@ -184,7 +212,72 @@ class Coordinator:
             if isinstance(message, SubtaskCommitted | ManifestWritten)
             else []
         )
-        return [*answers, *visible, *self._advance(now)]
+        return [*answers, *visible, *self._send_restart(), *self._advance(now)]
+
+    def _is_of_restart(self, message: CoordinatorEvent) -> bool:
+        """Whether an event is of a subtask that restarts, and does not concern the job any more."""
+        match message:
+            case (
+                SnapshotAcknowledged(subtask)
+                | SnapshotDeclined(subtask)
+                | SubtaskFinished(subtask)
+                | WatermarkReport(subtask)
+            ):
+                return subtask in self._restarting_subtasks
+            case SubtaskFailed(subtask):
+                # While output is being committed, it may be the failure of a commit.
+                return subtask in self._restarting_subtasks and not self._pending_commits
+        return False
+
+    def _lose_subtasks(
+        self, subtasks: frozenset[SubtaskId], failure: Failure, now: float
+    ) -> list[CoordinatorAction]:
+        """Begin to restart the regions of a lost worker, or fail the attempt."""
+        checkpoints, restarting = self.checkpoints, self._restarting_subtasks | subtasks
+        is_partial = bool(subtasks) and not restarting.issuperset(self.subtasks)
+        if self.state != "running" or self.is_stopped or checkpoints is None or not is_partial:
+            return self.fail(failure)
+        self._restarting_subtasks, self._loss = restarting, failure
+        self._running_subtasks |= restarting
+        self._restart, self._is_restart_sent = self._restart + 1, False
+        limits = [
+            message for each in sorted(subtasks) for message in self._update_alignment(each, None)
+        ]
+        return [*checkpoints.suspend(failure.message, now), *limits, *self._send_restart()]
+
+    def _send_restart(self) -> list[CoordinatorAction]:
+        """Return RestartRegions once no checkpoint is in progress: then the last one is known."""
+        checkpoints = self.checkpoints
+        if not self._restarting_subtasks or self._is_restart_sent or checkpoints is None:
+            return []
+        if checkpoints.state != "idle" or self._loss is None:
+            return []
+        self._is_restart_sent = True
+        subtasks = tuple(sorted(self._restarting_subtasks))
+        unnamed = checkpoints.remove_subtasks(subtasks)
+        return [
+            *(AbortOutput(subtask, handle) for subtask, handle in unnamed),
+            RestartRegions(self._restart, subtasks, checkpoints.completed_number, self._loss),
+        ]
+
+    def _deploy_regions(
+        self, restart: int, restored: RestoredState, now: float
+    ) -> list[CoordinatorAction]:
+        """Deploy the subtasks of a restart, with their splits; then checkpoints may begin again."""
+        is_awaited = bool(self._restarting_subtasks) and self._is_restart_sent
+        if self.state != "running" or restart != self._restart or not is_awaited:
+            return []
+        assert self.checkpoints is not None
+        subtasks = tuple(sorted(self._restarting_subtasks))
+        self._restarting_subtasks, self._loss = frozenset(), None
+        messages: list[CoordinatorAction] = [Deploy(self.attempt, subtasks, restored)]
+        for name, assigner in self.split_assigners.items():
+            messages += assigner.reassign(subtasks, restored.splits.get(name, {}))
+            drift = self.watermark_alignments.get(name)
+            is_read = not set(subtasks).isdisjoint(assigner.readers)
+            if is_read and drift is not None and drift.limit_us is not None:
+                messages.append(SetDriftLimit(name, drift.limit_us))
+        return [*messages, *self.checkpoints.resume(now), *self._advance(now)]
 
     def _report_committed(self) -> list[CoordinatorAction]:
         """Return OutputCommitted if a complete checkpoint has no commits left."""

@@ -11,6 +11,7 @@ The same values are used when all of them run in one process. The coordinator se
 | worker | PauseSources | stop reading and wait for a checkpoint; no subtask ends |
 | worker | StopSources | stop reading and finish what was read |
 | worker | Cancel | end all subtasks now; uncommitted output is aborted |
+| worker | RestartRegions | end what still runs of these subtasks, and load their checkpoint |
 | committer | CommitOutput | commit prepared output |
 | committer | AbortOutput | remove prepared output |
 | store | WriteManifest | all snapshots of a checkpoint are stored: write its manifest |
@@ -31,6 +32,8 @@ The coordinator receives:
 | worker | SubtaskFailed | a subtask has failed; the first failure ends the attempt |
 | worker | AttemptCancelled | no subtask of the attempt runs any more |
 | worker | WatermarkReport | the watermark of the slowest split of a source's subtask |
+| worker | RegionsLost | a worker was lost, and with it all regions that it took part in |
+| worker | RegionsReady | the answer to RestartRegions: the subtasks can be deployed |
 
 `checkpoint/checkpoint_writer` answers WriteManifest and OutputCommitted as a worker answers its own
 messages. The committer (`core/job/committer`) is in the coordinator's process; it reports a commit
@@ -143,6 +146,21 @@ class StopSources:
 @dataclass(frozen=True, slots=True)
 class Cancel:
     """The command to end the attempt now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRegions:
+    """The command to end what still runs of these subtasks, and to load their checkpoint.
+
+    RegionsReady answers it. A later command replaces it.
+    """
+
+    restart: int
+    """The number of the restart in the attempt."""
+    subtasks: tuple[SubtaskId, ...]
+    checkpoint: int | None
+    """The checkpoint to restart from; None: the state from which the attempt began."""
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +282,34 @@ class WatermarkReport:
     watermark_us: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class RegionsLost:
+    """The event that a worker was lost; no event of it follows."""
+
+    worker: int
+    subtasks: frozenset[SubtaskId]
+    """All subtasks of the regions that the worker took part in."""
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class RegionsReady:
+    """The event that no subtask of a restart runs any more, and no event of one follows."""
+
+    restart: int
+    restored: RestoredState
+    """The state from which its subtasks restart."""
+
+
 WorkerCommand: TypeAlias = (
-    Deploy | AssignSplits | TriggerCheckpoint | SetDriftLimit | PauseSources | StopSources | Cancel
+    Deploy
+    | AssignSplits
+    | TriggerCheckpoint
+    | SetDriftLimit
+    | PauseSources
+    | StopSources
+    | Cancel
+    | RestartRegions
 )
 
 
@@ -291,4 +335,6 @@ CoordinatorEvent: TypeAlias = (
     | SubtaskFailed
     | AttemptCancelled
     | WatermarkReport
+    | RegionsLost
+    | RegionsReady
 )

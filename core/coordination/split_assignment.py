@@ -22,6 +22,8 @@ class SplitAssigner:
     can_grow: bool
     """Whether splits may be discovered after the start."""
     _known_splits: set[Split] = field(default_factory=set)
+    _assignments: dict[SubtaskId, dict[Split, Progress]] = field(default_factory=dict)
+    """The splits of each reader, with the progress from which it began to read them."""
     _next_number: int = 0
 
     def assign_initial(
@@ -34,7 +36,9 @@ class SplitAssigner:
         """
         dealt = self._empty_assignments(self.readers)
         for split, progress in self._restore_splits(restored or {}):
-            dealt[self.readers[split.number % len(self.readers)]].append((split, progress))
+            reader = self.readers[split.number % len(self.readers)]
+            dealt[reader].append((split, progress))
+            self._assignments.setdefault(reader, {})[split] = progress
         if restored is None or self.can_grow:
             self._assign(splits, self.readers, dealt)
         return [AssignSplits(s, tuple(dealt[s]), is_last=not self.can_grow) for s in self.readers]
@@ -50,6 +54,27 @@ class SplitAssigner:
         self._assign(found, readers, dealt)
         return [
             AssignSplits(s, tuple(splits), is_last=False) for s, splits in dealt.items() if splits
+        ]
+
+    def reassign(
+        self, restarted: Collection[SubtaskId], restored: Mapping[Split, Progress]
+    ) -> list[AssignSplits]:
+        """Assign the splits of restarted readers to them again, from a checkpoint.
+
+        A split that the checkpoint does not have was assigned after it: it is read from where its
+        reader began.
+        """
+        return [
+            AssignSplits(
+                reader,
+                tuple(
+                    (split, restored.get(split, progress))
+                    for split, progress in self._assignments.get(reader, {}).items()
+                ),
+                is_last=not self.can_grow,
+            )
+            for reader in self.readers
+            if reader in restarted
         ]
 
     def _restore_splits(
@@ -71,7 +96,9 @@ class SplitAssigner:
             if split not in self._known_splits:
                 numbered = replace(split, number=self._next_number)
                 reader = readers[self._next_number % len(readers)]
-                dealt[reader].append((numbered, Progress(split.start_position)))
+                progress = Progress(split.start_position)
+                dealt[reader].append((numbered, progress))
+                self._assignments.setdefault(reader, {})[numbered] = progress
                 self._known_splits.add(split)
                 self._next_number += 1
 

@@ -26,6 +26,11 @@ class WatermarkAlignment:
     _watermarks_us: dict[SubtaskId, int] = field(default_factory=dict)
     _limit_us: int | None = None
 
+    @property
+    def limit_us(self) -> int | None:
+        """The current limit; None before the first report."""
+        return self._limit_us
+
     def update(self, subtask: SubtaskId, at_us: int | None) -> int | None:
         """Record a watermark (None: the subtask reads nothing). Return the limit if it changed."""
         if at_us is None:

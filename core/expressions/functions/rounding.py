@@ -16,6 +16,7 @@ from headrace.core.types.data_types import (
     FLOAT,
     FLOAT_TYPES,
     MAX_DIGITS,
+    STRING,
     Decimal,
     Type,
     is_integer,
@@ -128,6 +129,8 @@ def _define_rounding(name: str, doc: str, *examples: tuple[str, str]) -> SqlFunc
 
 def _step_source(type: Type) -> Decimal:
     """Return the decimal type from which a number is rounded up or down."""
+    if type == STRING:
+        return Decimal(38, 18)
     if type in FLOAT_TYPES:
         return _STEP_DECIMALS[str(type)]
     exact = to_decimal_type(type)
@@ -175,6 +178,12 @@ def _define_step(
         *(name, _FAMILY, doc),
         overload(
             f"{name}(value: N, [digits: constant int]) -> N",
+            build=_build_step(up=name == "ceil"),
+            returns=_step_type,
+            spark=_spark_form,
+        ),
+        overload(
+            f"{name}(value: exact string, digits: constant int) -> D",
             build=_build_step(up=name == "ceil"),
             returns=_step_type,
             spark=_spark_form,

@@ -41,7 +41,7 @@ from headrace.core.processes.messages import (
     StartAttempt,
     UserNotice,
 )
-from headrace.core.worker.connectors import WorkerConnectors, open_worker_connectors
+from headrace.core.worker.connectors import WorkerConnectors, open_worker_connectors, share_lookups
 from headrace.core.worker.pool import WorkerSpec, build_worker
 from headrace.core.worker.report import WorkerReport
 from headrace.core.worker.subtask_builder import ChannelEnds, ChannelKey, list_channels
@@ -191,6 +191,7 @@ class AttemptShare:
             environment.run_context,
             command.descriptions,
             self._request,
+            shares=share_lookups(plan, command.placement, environment.number),
         )
         if environment.store is not None:
             environment.store.adopt(find_blobs(command.deploy.restored.states))

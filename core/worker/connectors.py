@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkCoordinator, WriterFactory
 from headrace.core.api.sources import ReaderFactory, SourceCoordinator
+from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state import Document
 from headrace.core.coordination.split_assignment import SplitAssigner
 from headrace.core.coordination.watermark_alignment import WatermarkAlignment
@@ -96,6 +97,45 @@ def open_connectors(
     return ends
 
 
+@dataclass(frozen=True, slots=True)
+class LookupShare:
+    """The share of one worker in the limits of a lookup step, which hold for the whole job.
+
+    >>> [LookupShare(index, 3).divide(10) for index in range(3)]
+    [4, 3, 3]
+    """
+
+    index: int = 0
+    """The place of the worker among those that run the step."""
+    worker_count: int = 1
+    """The number of workers that run the step."""
+
+    def divide(self, total: int) -> int:
+        """Return this worker's share; the shares of all workers add up to the total."""
+        return total // self.worker_count + (self.index < total % self.worker_count)
+
+    def limit(self, lookup: nodes.Lookup) -> nodes.Lookup:
+        """Return the lookup with this worker's limits: at least one call at a time."""
+        return replace(
+            lookup,
+            concurrency=max(1, self.divide(lookup.concurrency)),
+            cache_rows=self.divide(lookup.cache_rows),
+        )
+
+
+def share_lookups(
+    plan: nodes.Plan, placement: Mapping[SubtaskId, int], worker: int
+) -> dict[str, LookupShare]:
+    """Return a worker's share in each lookup step of which it runs subtasks."""
+    shares = {}
+    for task, ids in enumerate_subtasks(plan):
+        workers = sorted({placement[id] for id in ids})
+        if worker in workers:
+            share = LookupShare(workers.index(worker), len(workers))
+            shares.update(dict.fromkeys(task.parts, share))
+    return shares
+
+
 @dataclass(slots=True)
 class WorkerConnectors:
     """The workers' halves of the sources and sinks of a plan, and its lookup tables."""
@@ -123,11 +163,13 @@ def open_worker_connectors(
     descriptions: Descriptions,
     request: PartRequest,
     lookups: Mapping[str, LookupClient] | None = None,
+    shares: Mapping[str, LookupShare] | None = None,
 ) -> WorkerConnectors:
     """Open the workers' halves of a plan in this process, without reading or writing anything.
 
     `descriptions` is from `OpenConnectors.describe_for_workers`, and `request` leads to its
     `answer`. `lookups`: the coordinator's lookup clients, to share within one process.
+    `shares`: this worker's share of the limits of each lookup step that it runs; None: all of them.
     """
     halves = WorkerConnectors()
     for part in plan:
@@ -145,6 +187,8 @@ def open_worker_connectors(
                 halves.writers[part.name] = opened
             elif lookup := get_lookup(part):
                 if lookups is None:
+                    if shares is not None:
+                        lookup = shares.get(part.name, LookupShare()).limit(lookup)
                     client = _open_lookup(lookup, connectors, run_context)
                     halves._opened_lookups.append(client)
                 else:

@@ -45,17 +45,27 @@ def add_workers(
     processes = WorkerProcesses(
         count,
         build_setup,
-        partial(_start_process, count),
+        partial(_start_process, count, set()),
         lambda number, pid: report(WorkerStarted(number, pid)),
         lambda number, why: report(WorkerLost(number, why)),
     )
     return replace(launch, open_workers=lambda: processes)
 
 
-def _start_process(count: int, number: int) -> WorkerProcess:
+def _start_process(count: int, started: set[int], number: int) -> WorkerProcess:
+    """Start the process of a worker; `started` has the numbers of those that were started before.
+
+    Only the first process of a number has a fault, so that its successor lives.
+    """
+    from headrace.core.errors.failpoints import VARIABLE, select_fault
     from headrace.core.processes.worker_process import start_process
 
-    return start_process(number, MODULE, _build_environment(count), _print_line)
+    environment = _build_environment(count)
+    fault = select_fault(environment.pop(VARIABLE, ""), f"worker {number}")
+    if fault and number not in started:
+        environment[VARIABLE] = fault
+    started.add(number)
+    return start_process(number, MODULE, environment, _print_line)
 
 
 def _build_environment(count: int) -> dict[str, str]:

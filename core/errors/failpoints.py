@@ -2,13 +2,34 @@
 
 Without HEADRACE_FAULT in the environment, as of the first import, a failpoint does nothing. The
 variable names a failpoint and, after a colon, at which pass the process is killed: `noted:3`.
+Of a job with workers, it may first name the process: `coordinator: noted:3`, `worker 2: noted:3`.
+Without a name it concerns each of them. The successor of a lost worker has no fault.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
+
+VARIABLE = "HEADRACE_FAULT"
+COORDINATOR = "coordinator"
+_NAMED_PROCESS = re.compile(r"(coordinator|worker \d+): *(.*)")
+
+
+def select_fault(fault: str, process: str) -> str:
+    """Return the fault that a process has; empty if it concerns another one.
+
+    >>> select_fault("worker 2: noted:3", "worker 2"), select_fault("noted:3", "worker 2")
+    ('noted:3', 'noted:3')
+    >>> select_fault("worker 2: noted:3", "coordinator")
+    ''
+    """
+    named = _NAMED_PROCESS.fullmatch(fault)
+    if named is None:
+        return fault
+    return named[2] if named[1] == process else ""
 
 
 def _build_failpoint(fault: str) -> Callable[[str], None]:
@@ -29,6 +50,6 @@ def _ignore_failpoint(passed: str) -> None:
     """Continue."""
 
 
-_fault = os.environ.get("HEADRACE_FAULT")
+_fault = select_fault(os.environ.get(VARIABLE, ""), COORDINATOR)
 failpoint = _build_failpoint(_fault) if _fault else _ignore_failpoint
 """Mark a failpoint of this name."""

@@ -27,6 +27,7 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.dataflow.channel import Channel, ChannelBounds, OutputChannel
 from headrace.core.dataflow.operator_factory import OperatorContext
+from headrace.core.errors import failpoints
 from headrace.core.exchange.connection import Connection
 from headrace.core.exchange.control_connection import ControlConnection
 from headrace.core.exchange.peer_lost import PeerLost
@@ -251,6 +252,7 @@ class AttemptShare:
             case SubtaskFinished() | SubtaskFailed():
                 self._send(self._report())
             case SnapshotAcknowledged(_, number, _):
+                failpoints.failpoint("snapshot.acknowledging")
                 newest, count = self._acknowledged
                 self._acknowledged = number, count + 1 if number == newest else 1
                 if self._acknowledged[1] == len(self._command.deploy.subtasks):

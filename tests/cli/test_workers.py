@@ -133,7 +133,9 @@ def test_two_workers_give_the_rows_of_one_process(tmp_path: Path, parallelism: s
 
 
 @contextmanager
-def running_job(folder: Path, text: str = COUNTED) -> Iterator[subprocess.Popen[str]]:
+def running_job(
+    folder: Path, text: str = COUNTED, fault: str = ""
+) -> Iterator[subprocess.Popen[str]]:
     (folder / "job.yaml").write_text(text)
     with open(folder / "log", "a") as log:
         job = subprocess.Popen(
@@ -142,6 +144,7 @@ def running_job(folder: Path, text: str = COUNTED) -> Iterator[subprocess.Popen[
             stdout=subprocess.DEVNULL,
             stderr=log,
             text=True,
+            env=os.environ | ({"HEADRACE_FAULT": fault} if fault else {}),
         )
     try:
         yield job
@@ -235,3 +238,22 @@ def test_a_child_that_user_code_forked_does_not_hide_the_end_of_its_worker(tmp_p
         assert job.wait(30) == 0
     assert len(read_events(tmp_path, "worker_lost")) == 1
     assert sorted(row["x"] for row in read_rows(tmp_path / "out")) == list(range(3000))
+
+
+def test_a_fault_kills_the_worker_that_it_names(tmp_path: Path) -> None:
+    with running_job(tmp_path, fault="worker 2: snapshot.acknowledging:3") as job:
+        assert job.wait(60) == 0
+    (lost,) = read_events(tmp_path, "worker_lost")
+    assert lost["worker"] == 2
+    assert "SIGKILL" in lost["message"]
+    assert [e["worker"] for e in read_events(tmp_path, "worker_started")] == [1, 2, 2]
+    check_counted_rows(tmp_path)
+
+
+def test_a_fault_kills_the_coordinator_that_it_names(tmp_path: Path) -> None:
+    with running_job(tmp_path, fault="coordinator: manifest.after:2") as job:
+        assert job.wait(60) == -signal.SIGKILL
+    assert not read_events(tmp_path, "worker_lost")
+    with running_job(tmp_path) as job:
+        assert job.wait(60) == 0
+    check_counted_rows(tmp_path)

@@ -8,11 +8,14 @@ from docs.snippets import ROOT
 
 POINT = re.compile(r'failpoints\.failpoint\("([^"]+)"\)')
 
+OTHERS = ("processes", "spark")
+"""Folders whose points a job in one process, or without Spark, does not pass."""
+
 
 def named() -> list[str]:
     """All that are in the source."""
     paths = (*ROOT.glob("core/*/*.py"), *ROOT.glob("connectors/**/*.py"))
-    sources = [path for path in paths if path.parent.name != "spark"]
+    sources = [path for path in paths if path.parent.name not in OTHERS]
     return sorted({name for path in sources for name in POINT.findall(path.read_text())})
 
 

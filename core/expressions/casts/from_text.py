@@ -3,7 +3,7 @@
 Spark accepts much: white space around the text, `+5`, `.5`, `5.`, `1e3`, `1d`, `inf`, fractions for
 an integer (truncated), any digits of Unicode for a decimal. Polars parses the plain forms fast, so
 every parser tries Polars first and parses the remaining texts itself. Text that is not a number is
-null. So is a hexadecimal floating-point number (`0x1p3`), by decision.
+null. A float or a double may be a hexadecimal number with an exponent of two (`0x1p3`).
 
 Text parsed to dates and timestamps, as Spark's `cast` parses it.
 
@@ -23,6 +23,7 @@ import polars as pl
 
 from headrace.core.expressions.arithmetic.decimal_text import parse_unscaled
 from headrace.core.expressions.batch_forms import fill_unparsed
+from headrace.core.expressions.casts.hexadecimal import parse_hexadecimal
 from headrace.core.expressions.casts.numbers import to_decimal
 from headrace.core.types.data_types import (
     DATE,
@@ -75,7 +76,8 @@ def parse_double(text: pl.Series, target: Type) -> pl.Series:
         trimmed = text.str.strip_chars(JAVA_SPACE)
         trimmed = trimmed.str.replace(r"^(.*[0-9.])[dDfF]$", "${1}")
         trimmed = trimmed.str.replace(r"^[+-]NaN$", "NaN").str.replace(r"^[+-](?i:nan)$", "")
-        return trimmed.cast(type, strict=False)
+        read = trimmed.cast(type, strict=False)
+        return fill_unparsed(trimmed, read, lambda rest: parse_hexadecimal(rest, target))
 
     return fill_unparsed(text, text.cast(type, strict=False).fill_nan(None), parse_rest)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from headrace.core.expressions.batch_forms import compute_on_column, fill_unparsed
 from headrace.core.expressions.casts import build_cast_form
 from headrace.core.expressions.csv.csv_record import NO_CHARACTER, CsvGrammar
 from headrace.core.expressions.typed import PolarsForm
@@ -101,25 +100,11 @@ class CsvRows:
             self.options.negative_infinity: float("-inf"),
         }
         is_other_word = token.str.contains(_WORD) & ~token.str.contains(_JAVA_WORD)
-        read = compute_on_column(lambda texts: _read_floats(texts, cast), type)
-        number = pl.when(is_other_word.not_()).then(read(token))
+        number = pl.when(is_other_word.not_()).then(cast(token))
         word = token.replace_strict(words, default=None, return_dtype=to_polars(type))
         return pl.coalesce(word, number)
 
 
-def _read_floats(texts: pl.Series, cast: PolarsForm) -> pl.Series:
-    """Read numbers as a cast does, and those in hexadecimal digits as Java does."""
-    read = texts.to_frame("text").select(cast(pl.col("text"))).to_series()
-
-    def parse_rest(rest: pl.Series) -> pl.Series:
-        digits = rest.str.strip_chars(_SPACES).str.extract(_HEXADECIMAL).to_list()
-        found = [None if text is None else float.fromhex(text) for text in digits]
-        return pl.Series(found, dtype=read.dtype)
-
-    return fill_unparsed(texts, read, parse_rest)
-
-
-_HEXADECIMAL = r"^([+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d{1,6})[dDfF]?$"
 _DECIMAL = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _WORD = r"(?i)^[\x00-\x20]*[+-]?(nan|inf|infinity)[\x00-\x20]*$"
 _JAVA_WORD = r"^[\x00-\x20]*[+-]?(NaN|Infinity)[\x00-\x20]*$"

@@ -6,6 +6,7 @@ tests/core/spark/cases.
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal as D
 from typing import Any
 
@@ -100,8 +101,66 @@ def test_a_text_may_have_any_zone_name_of_java() -> None:
     assert zoneless == [3, 3, 3, 3, None, None]
 
 
-def test_hexadecimal_text_is_no_number_by_decision() -> None:
-    assert values("cast(s as double)", pl.Series("s", ["0x1p3", "0x1.8p1", "0x10"])) == [None] * 3
+# Texts, and the doubles and floats that Spark casts them to.
+HEXADECIMAL: dict[str, tuple[float | None, float | None]] = {
+    "0x1p3": (8.0, 8.0),
+    "0X1P3": (8.0, 8.0),
+    "0x1.8p1": (3.0, 3.0),
+    "-0x.8p0": (-0.5, -0.5),
+    "+0x1.p-2": (0.25, 0.25),
+    "0x1": (None, None),
+    "0x1.8": (None, None),
+    "0xp3": (None, None),
+    "0x.p3": (None, None),
+    "0x1p": (None, None),
+    "0x1p+3d": (8.0, 8.0),
+    "0x1p3f": (8.0, 8.0),
+    "0x1p3D": (8.0, 8.0),
+    " 0x1p3 ": (8.0, 8.0),
+    "0x1p99999": (math.inf, math.inf),
+    "0x1p-99999": (0.0, 0.0),
+    "0x1.fffffffffffff8p0": (2.0, 2.0),
+    "0x1.fffffffffffff7p0": (1.9999999999999998, 2.0),
+    "0x1.00000000000008p0": (1.0, 1.0),
+    "0x1.000000000000081p0": (1.0000000000000002, 1.0),
+    "0x0p0": (0.0, 0.0),
+    "-0x0p5": (-0.0, -0.0),
+    "0x1p-1074": (5e-324, 0.0),
+    "0x1p-1075": (0.0, 0.0),
+    "0x1.8p-1075": (5e-324, 0.0),
+    "0x1.000001p0": (1.0000000596046448, 1.0),
+    "0x1.0000010000000000001p0": (1.0000000596046448, 1.0000001192092896),
+    "0x1p99999999999": (math.inf, math.inf),
+    "0x1p-99999999999": (0.0, 0.0),
+    "0xABC.defp-2": (687.2177124023438, 687.2177124023438),
+    "0x0.0000000000000000000000001p100": (1.0, 1.0),
+    "0x1p3 d": (None, None),
+    "- 0x1p3": (None, None),
+    "0x1.fffffep127": (3.4028234663852886e38, 3.4028234663852886e38),
+    "0x1.ffffffp127": (3.4028235677973366e38, math.inf),
+    "0x1.fffffffffffff8p1023": (math.inf, math.inf),
+    "0x1p128": (3.402823669209385e38, math.inf),
+    "0x1p-149": (1.401298464324817e-45, 1.401298464324817e-45),
+    "0x1p-150": (7.006492321624085e-46, 0.0),
+    "0x1.00000000000000000001p-150": (7.006492321624085e-46, 1.401298464324817e-45),
+    "0x1p_3": (None, None),
+    "0x0p99999999999": (0.0, 0.0),
+    "0x123456789abcdef01234p0": (8.596805828370696e22, 8.596806036537079e22),
+}
+
+
+def test_hexadecimal_text_with_an_exponent_is_a_number() -> None:
+    texts = pl.Series("s", list(HEXADECIMAL))
+    for at, type in enumerate(("double", "float")):
+        expected = [answers[at] for answers in HEXADECIMAL.values()]
+        assert str(values(f"cast(s as {type})", texts)) == str(expected)
+
+
+def test_hexadecimal_text_may_be_long() -> None:
+    texts = pl.Series(
+        "s", ["0x" + "1" * 5000 + "p0", "0x1p" + "9" * 5000, "0x1p-" + "0" * 5000 + "1"]
+    )
+    assert values("cast(s as double)", texts) == [math.inf, math.inf, 0.5]
 
 
 def test_bytes_that_are_no_utf_8_are_shown_as_replacement_characters() -> None:

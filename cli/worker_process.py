@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.core.api.kernel_executor import KernelExecutor
+    from headrace.core.api.snapshots import SnapshotStore
     from headrace.core.pipeline.loader import LoadedPipeline
     from headrace.core.plan import Plan
     from headrace.core.processes.messages import WorkerSetup
@@ -76,8 +77,6 @@ def _build_environment(
     from headrace.core.pipeline.loader import reload_pipeline
     from headrace.core.processes.server import WorkerEnvironment
     from headrace.state.backends import open_backend
-    from headrace.state.storage.local_disk import LocalDisk
-    from headrace.state.storage.local_store import WorkerSnapshotStore
 
     loaded = reload_pipeline(setup.inputs, REGISTRY)
     plan = _build_plan(loaded, {})
@@ -100,7 +99,9 @@ def _build_environment(
     )
     store = None
     if setup.checkpoint_folder is not None:
-        store = WorkerSnapshotStore(LocalDisk(), setup.checkpoint_folder, setup.job_id)
+        store = _open_store(
+            settings.checkpoint.dir, str(plan.name), setup.checkpoint_folder, setup.job_id
+        )
     return WorkerEnvironment(
         setup.number,
         partial(_build_plan, loaded),
@@ -110,6 +111,21 @@ def _build_environment(
         setup.bounds,
         store,
     )
+
+
+def _open_store(dir: str | None, name: str, folder: str, job_id: str) -> SnapshotStore:
+    """Open the checkpoints of a job in a bucket; `dir` is None: in a folder."""
+    from headrace.state.storage.local_disk import LocalDisk
+
+    if dir is None:
+        from headrace.state.storage.local_store import WorkerSnapshotStore
+
+        return WorkerSnapshotStore(LocalDisk(), folder, job_id)
+    from headrace.core.api.storage_url import parse_storage_url
+    from headrace.state.storage.remote.bucket import open_bucket
+    from headrace.state.storage.remote.store import RemoteWorkerStore
+
+    return RemoteWorkerStore(open_bucket(parse_storage_url(dir).child(name)), job_id, LocalDisk())
 
 
 def _build_plan(loaded: LoadedPipeline, parallelism: Mapping[str, int]) -> Plan:

@@ -171,19 +171,8 @@ class DocumentReader:
             place = find_node(section, ("parallelism",)).locate()
             self.findings.add(f"settings.parallelism: {message}", place)
         if found and found.workers > 1:
-            found = self._settle_workers(found, section)
+            found = _settle_workers(found)
         return found or Settings()
-
-    def _settle_workers(self, found: Settings, section: DocumentSection) -> Settings:
-        """Return the settings of a job with several workers; report what they cannot do."""
-        if found.checkpoint.dir is not None:
-            message = "settings.workers: several workers cannot store checkpoints in a bucket yet"
-            place = find_node(section, ("workers",)).locate()
-            self.findings.add(message, place, "leave out settings.checkpoint.dir, or workers")
-        if "parallelism" in found.model_fields_set:
-            return found
-        parallelism = min(found.workers, found.key_groups)
-        return found.model_copy(update={"parallelism": parallelism})
 
     def _warn_of_inactive(self, section: DocumentSection) -> None:
         for path in INACTIVE_SETTINGS:
@@ -332,3 +321,11 @@ class DocumentReader:
             options=end.options,
             keys_at=end.keys_at,
         )
+
+
+def _settle_workers(found: Settings) -> Settings:
+    """Return the settings of a job with several workers: each has a subtask of each part."""
+    if "parallelism" in found.model_fields_set:
+        return found
+    parallelism = min(found.workers, found.key_groups)
+    return found.model_copy(update={"parallelism": parallelism})

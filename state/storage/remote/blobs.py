@@ -4,6 +4,9 @@ Existing blobs are known without a request: they are listed when a run starts, a
 this run puts or removes any. They are listed again now and then, on average with one request per
 collect, to notice blobs that another process has removed.
 
+Worker processes put blobs too, which their coordinator adopts: it lists the existing blobs before
+a manifest names adopted ones, because a collect may have removed one that a worker has reused.
+
 At the start of a run, a blob that no manifest names is not trusted: it is put again, which does no
 harm, because the name of a blob is the hash of its bytes.
 
@@ -85,6 +88,8 @@ class RemoteBlobs:
         self._durable_blobs: set[Blob] = set()
         self._uploading: dict[Blob, Future[None]] = {}
         self._upload_errors: dict[Blob, StoreError] = {}
+        self._adopted_blobs: set[Blob] = set()
+        """Blobs of other processes that have not been listed yet."""
         self._recent_blobs: set[Blob] = set()
         """Blobs that were put or looked up since the last collect."""
         self._names_being_removed: frozenset[str] = frozenset()
@@ -101,10 +106,13 @@ class RemoteBlobs:
         }
 
     def adopt(self, blobs: Collection[Blob]) -> None:
-        """Trust these blobs, which another process has uploaded."""
+        """Trust these blobs, which another process has uploaded, if they are listed."""
         with self._changed:
-            self._durable_blobs.update(blobs)
-            self._existing_names.update(blob.hash for blob in blobs)
+            new = [blob for blob in blobs if blob not in self._durable_blobs | self._adopted_blobs]
+            self._adopted_blobs.update(new)
+            self._recent_blobs.update(blobs)
+            self._existing_names.update(blob.hash for blob in new)
+            self.bytes_written += sum(blob.bytes for blob in new)
 
     def put(self, data: bytes | memoryview) -> Blob:
         """Store these bytes."""
@@ -144,10 +152,21 @@ class RemoteBlobs:
             return blob in self._durable_blobs
 
     def flush(self) -> None:
-        """Wait for running uploads."""
+        """Wait for running uploads, and look for adopted blobs."""
         with self._changed:
             coming = list(self._uploading.values())
+            is_listing_due = bool(self._adopted_blobs)
         wait(coming)
+        if is_listing_due:
+            self.relist()
+
+    def raise_upload_errors(self) -> None:
+        """Raise an error of the uploads since the last collect or call, if there is one."""
+        with self._changed:
+            errors = [*self._upload_errors.values()]
+            self._upload_errors.clear()
+        for error in errors:
+            raise error
 
     def read(self, blob: Blob) -> bytes:
         """Return the blob's bytes. Raises CorruptData."""
@@ -202,15 +221,20 @@ class RemoteBlobs:
     def _relist_if_due(self) -> None:
         """List the existing blobs, if it is time to."""
         self._collect_count += 1
-        if self._collect_count % (len(self._existing_names) // NAMES_PER_LIST + 1):
-            return
+        if not self._collect_count % (len(self._existing_names) // NAMES_PER_LIST + 1):
+            self.relist()
+
+    def relist(self) -> None:
+        """List the existing blobs: forget removed ones, trust adopted ones."""
         with self._changed:
-            before = set(self._durable_blobs)
+            before, adopted = set(self._durable_blobs), set(self._adopted_blobs)
         listed = self._objects.list_objects(self._folder)
         with self._changed:
             self._record_listed(listed)
             sizes = {name: each.bytes for name, each in listed.items()}
-            self._durable_blobs -= {b for b in before if sizes.get(self._get_name(b)) != b.bytes}
+            missing = {b for b in before | adopted if sizes.get(self._get_name(b)) != b.bytes}
+            self._adopted_blobs -= adopted
+            self._durable_blobs = (self._durable_blobs | adopted) - missing
 
     def _record_listed(self, listed: Mapping[str, ListedObject]) -> None:
         found = (name.removeprefix(f"{self._folder}/") for name in listed)

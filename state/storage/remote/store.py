@@ -5,8 +5,10 @@ Without an owner it is read-only.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection
 
+from headrace.core.api.snapshots import Blob, format_now
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk
 from headrace.state.storage.remote.blobs import RemoteBlobs, UploadPool
@@ -67,3 +69,46 @@ class RemoteSnapshotStore(FolderSnapshotStore):
     def _verify_ownership(self) -> None:
         assert self._owner is not None
         self._owner.verify()
+
+
+class RemoteWorkerStore(RemoteSnapshotStore):
+    """The store of a worker in a process of its own, which puts blobs for its coordinator to
+    commit.
+
+    The coordinator may remove any blob that the worker knows, so the existing ones are listed
+    before the first blob of a snapshot is put or named again.
+    """
+
+    def __init__(self, objects: ObjectStorage, job: str, disk: Disk) -> None:
+        super().__init__(objects, job, disk, None, format_now)
+        self._list_lock = threading.Lock()
+        self._is_listed = False
+
+    def put(self, data: bytes | memoryview) -> Blob:
+        """Store these bytes."""
+        self._list_blobs()
+        return super().put(data)
+
+    def put_file(self, path: str) -> Blob:
+        """Store a file."""
+        self._list_blobs()
+        return super().put_file(path)
+
+    def has(self, blob: Blob) -> bool:
+        """Whether a manifest may name the blob."""
+        self._list_blobs()
+        return super().has(blob)
+
+    def share_blobs(self) -> None:
+        """Wait until all blobs that were put are in the bucket. Raises StoreError."""
+        blobs = self._remote_folders[0]
+        blobs.flush()
+        with self._list_lock:
+            self._is_listed = False
+        blobs.raise_upload_errors()
+
+    def _list_blobs(self) -> None:
+        with self._list_lock:
+            if not self._is_listed:
+                self._remote_folders[0].relist()
+                self._is_listed = True

@@ -320,10 +320,3 @@ def test_workers_without_a_parallelism_set_it(tmp_path: Path) -> None:
     ):
         settings = load_pipeline(file, REGISTRY, overrides=given).pipeline.settings
         assert (settings.workers, settings.parallelism) == wanted
-
-
-def test_workers_do_not_store_checkpoints_in_a_bucket(tmp_path: Path) -> None:
-    file = tmp_path / "p.yaml"
-    file.write_text("settings: {workers: 2, checkpoint: {dir: 's3://bucket/x'}}\n")
-    problems = load_pipeline(file, REGISTRY).problems
-    assert any("cannot store checkpoints in a bucket" in each.message for each in problems)

@@ -65,7 +65,7 @@ def _start_process(count: int, started: set[int], number: int) -> WorkerProcess:
     if fault and number not in started:
         environment[VARIABLE] = fault
     started.add(number)
-    return start_process(number, MODULE, environment, _print_line)
+    return start_process(number, MODULE, environment, print_line)
 
 
 def _build_environment(count: int) -> dict[str, str]:
@@ -77,5 +77,8 @@ def _build_environment(count: int) -> dict[str, str]:
     return environment
 
 
-def _print_line(line: str, is_error: bool) -> None:
-    print(line, file=sys.stderr if is_error else sys.stdout, flush=True)
+def print_line(line: str, is_error: bool) -> None:
+    """Print a line of a worker in one write, because each worker has threads of its own for it."""
+    stream = sys.stderr if is_error else sys.stdout
+    stream.write(f"{line}\n")
+    stream.flush()

@@ -6,9 +6,10 @@ denotes. Dates continue past the year 9999, and wrap around at the end of an int
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from headrace.core.expressions.function import SqlFunction, function, overload
+from headrace.core.expressions.function import Overload, SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import (
     build_by_text,
     build_evaluating_once,
@@ -21,7 +22,7 @@ from headrace.core.expressions.functions.time_units import (
     find_next_weekday,
 )
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import NO_SPARK_FORM, ExpressionError, PolarsForm
+from headrace.core.expressions.typed import NO_SPARK_FORM, Constant, ExpressionError, PolarsForm
 from headrace.core.types import calendar
 from headrace.core.types.data_types import BIGINT, DATE
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 FAMILY = "dates"
+
+# ASCII digits, with the white space around them that Spark trims.
+_WHOLE_NUMBER = re.compile(r"[\x00-\x20\x7f]*([+-]?[0-9]{1,20})[\x00-\x20\x7f]*")
 
 
 def _define_part(
@@ -63,6 +67,41 @@ def refuse_bigint(bound: BoundArguments) -> None:
     if days.type == BIGINT:
         hint = "cast(... as int) converts explicitly"
         raise ExpressionError("a number of days must be an int, got bigint", days.span, hint)
+
+
+def _check_number_text(bound: BoundArguments) -> None:
+    """Refuse a text that is no whole number of days."""
+    _read_number_text(bound)
+
+
+def _read_number_text(bound: BoundArguments) -> int:
+    number = bound.arguments[1]
+    if not isinstance(number, Constant):
+        hint = "cast(... as int) converts explicitly"
+        raise ExpressionError("a number of days must be an int, got string", number.span, hint)
+    text = number.value
+    found = _WHOLE_NUMBER.fullmatch(text) if isinstance(text, str) else None
+    if not found or not -(2**31) <= (days := int(found[1])) < 2**31:
+        message = f"a number of days must be an int, got {'NULL' if text is None else repr(text)}"
+        raise ExpressionError(message, number.span, "as in date_add(date '2024-02-28', 1)")
+    return days
+
+
+def _define_text_days(name: str, form: PolarsForm) -> Overload:
+    """Return the overload with the number of days as a constant text, which Spark reads as well."""
+
+    def build(bound: BoundArguments) -> PolarsForm:
+        import polars as pl
+
+        days = _read_number_text(bound)
+        return lambda date, *_: form(date, pl.lit(days, dtype=pl.Int32))
+
+    return overload(
+        f"{name}(start: date, number: exact string) -> date",
+        build=build,
+        check=_check_number_text,
+        nulls="strict",
+    )
 
 
 def add_days(date: pl.Expr, days: pl.Expr) -> pl.Expr:
@@ -190,6 +229,7 @@ DATES: tuple[SqlFunction, ...] = (
         overload(
             "date_add(start: date, days: I) -> date", add_days, check=refuse_bigint, nulls="strict"
         ),
+        _define_text_days("date_add", add_days),
         example=("date_add(date '2024-02-28', 2)", "2024-03-01"),
         aliases=("dateadd",),
     ),
@@ -203,6 +243,7 @@ DATES: tuple[SqlFunction, ...] = (
             check=refuse_bigint,
             nulls="strict",
         ),
+        _define_text_days("date_sub", subtract_days),
         example=("date_sub(date '2024-03-01', 2)", "2024-02-28"),
     ),
     function(

@@ -61,6 +61,7 @@ CONSTANTS: dict[tuple[str, str], list[str]] = {
     ("sha2", "bits"): ["0", "224", "256", "384", "512", "1"],
     ("translate", "characters"): ["'abc'", "'é😀'", "'aa'", "''"],
     ("translate", "by"): ["'xyz'", "'x'", "''", "'日本'"],
+    **{(name, "number"): ["'1'", "' -3 '", "'+400'"] for name in ("date_add", "date_sub")},
     ("split_part", "number"): ["1", "2", "-1", "9"],
 }
 """Constants that have a meaning, by function and parameter."""

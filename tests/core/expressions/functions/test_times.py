@@ -73,11 +73,29 @@ def value(text: str) -> object:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("date_add(d, '-3')", date(2023, 12, 29)),
+        ("date_sub(d, ' -3 ')", date(2024, 1, 4)),
+        (r"dateadd(d, '\t+2\n')", date(2024, 1, 3)),
+        ("date_add(d, '-0')", date(2024, 1, 1)),
+    ],
+)
+def test_a_number_of_days_may_be_a_text(text: str, expected: date) -> None:
+    rows = pl.DataFrame({"d": [date(2024, 1, 1), None]})
+    result = rows.select(to_expr(type_expression(text, SCHEMA)).alias("r"))["r"].to_list()
+    assert result == [expected, None]
+
+
+@pytest.mark.parametrize(
     ("text", "message", "at", "hint"),
     [
         ("hour(n)", "hour wants timestamp or a time, got int", "n", "cast(... as timestamp)"),
         ("date_add(d, b)", "a number of days must be an int, got bigint", "b", "cast(... as int)"),
-        ("date_add(d, 1.0)", "date_add wants an integer, got decimal(2,1)", "1.0", "date_add("),
+        ("date_add(d, 1.0)", "wants an integer or string, got decimal(2,1)", "1.0", "date_add("),
+        ("date_add(d, '1.0')", "must be an int, got '1.0'", "'1.0'", "as in date_add"),
+        ("date_sub(d, '2147483648')", "an int, got '2147483648'", "'2147483648'", "as in date_add"),
+        ("date_add(d, cast(null as string))", "got NULL", "cast(null as string)", "as in date_add"),
         ("unix_date(t)", "unix_date wants date, got timestamp", "t", "cast(... as date)"),
         (
             "unix_seconds(d)",

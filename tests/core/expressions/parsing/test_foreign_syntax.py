@@ -90,7 +90,7 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
             r"a raw string keeps it, as in r'\d+'",
         ),
         # Types.
-        ("date_add(day, s)", "date_add wants an integer", "s", "I is an integer"),
+        ("date_add(day, s)", "days must be an int, got string", "s", "cast(... as int)"),
         ("abs()", "abs takes 1 argument", "abs()", "abs(value: N) -> N"),
         # Words and signs of other languages.
         ("(select max(id) from t)", "a query is not allowed", "select", "a step of its own"),

@@ -51,6 +51,7 @@ def explain(
     from headrace.core.plan import explain as explained
 
     text = explained(checked.plan, form)
+    text = _add_worker_choice(text, checked, form)
     if batch:
         from headrace.cli.process_limits import check_process_limits
 
@@ -62,6 +63,20 @@ def explain(
 def _print_problems(problems: Sequence[Problem]) -> None:
     for problem in problems:
         click.echo(paint_problem(problem), err=True)
+
+
+def _add_worker_choice(text: str, checked: CheckedPipeline, form: str) -> str:
+    """Add the number of workers that was chosen for `auto`, and why."""
+    choice = checked.pipeline.worker_choice
+    if choice is None or form not in ("text", "json"):
+        return text
+    if form == "text":
+        return f"{text}\nworkers: {choice.count} (auto: {choice.reason})\n"
+    import orjson
+
+    workers = {"count": choice.count, "reason": choice.reason}
+    both = orjson.dumps({**orjson.loads(text), "workers": workers}, option=orjson.OPT_INDENT_2)
+    return both.decode() + "\n"
 
 
 def _add_spark_plan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 ID_SCHEMA = Schema((Column("id", BIGINT, nullable=False),))
+BYTES_PER_ROW = 100
+"""About the size of a row, if it were read."""
 
 
 GENERATE_KEY_ALIASES = {"count": "rows", "limit": "rows"}
@@ -101,6 +104,11 @@ def _is_bounded(options: DocumentModel) -> bool:
     return options.rows is not None
 
 
+def _estimate_bytes(options: DocumentModel, folder: Path) -> int | None:
+    assert isinstance(options, GenerateSource)
+    return None if options.rows is None else options.rows * BYTES_PER_ROW
+
+
 GENERATE = Connector(
     "generate",
     "Rows computed from their number.",
@@ -113,5 +121,6 @@ GENERATE = Connector(
         open_batch=make_batch_opener(_build_rows),
         is_bounded=_is_bounded,
         bounding_hint="add rows, as in rows: 1000",
+        estimate_bytes=_estimate_bytes,
     ),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.connectors.files.patterns import describe_feedback, has_wildcards
@@ -59,6 +60,7 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
             open_batch=pieces,
             is_bounded=_is_bounded,
             bounding_hint="remove watch",
+            estimate_bytes=_estimate_bytes,
             holds_time_back=_may_be_many_files,
             check_split=_check_split,
             describe_external=_describe_source,
@@ -83,6 +85,20 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
 def _is_bounded(options: DocumentModel) -> bool:
     assert isinstance(options, FilesSource)
     return options.watch is None
+
+
+def _estimate_bytes(options: DocumentModel, folder: Path) -> int | None:
+    assert isinstance(options, FilesSource)
+    if options.watch is not None:
+        return None
+    from headrace.connectors.files.discovery import find_files
+    from headrace.core.api.failures import ConnectorError
+
+    try:
+        names = find_files(str(folder), options.path)
+        return sum(os.path.getsize(folder / name) for name in names)
+    except (ConnectorError, OSError):  # reported when the job starts
+        return 0
 
 
 def _may_be_many_files(options: DocumentModel) -> bool:

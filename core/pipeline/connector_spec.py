@@ -105,6 +105,8 @@ class SourceSpec:
     """The hint for users on how to give the source an end."""
     is_replayable: bool = True
     """Whether it can be read again from a position, which resuming from a checkpoint needs."""
+    estimate_bytes: Callable[[DocumentModel, Path], int | None] = lambda options, folder: None
+    """Returns about how many bytes are to be read; None if it is unknown, or there is no end."""
     holds_time_back: Callable[[DocumentModel], bool] = lambda _: False
     """Whether unread splits, perhaps many, hold event time back."""
 

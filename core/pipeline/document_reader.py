@@ -30,6 +30,7 @@ from headrace.core.pipeline.text import NOTHING, Text, describe_value
 from headrace.core.pipeline.unsupported import suggest_at_top_level
 from headrace.core.pipeline.validation import SectionKeys, validate
 from headrace.core.pipeline.values import InvalidScalar, Name, name
+from headrace.core.pipeline.worker_choice import resolve_workers
 from headrace.core.pipeline.yaml_document.nodes import (
     PART_KIND_BY_SECTION,
     RejectedNode,
@@ -94,13 +95,14 @@ class DocumentReader:
         sources = dict(self._read_parts(sections, "sources", self._read_source))
         steps = dict(self._read_parts(sections, "steps", self._read_step))
         self._remove_shared_names(sources, steps)
-        return Pipeline(
+        pipeline = Pipeline(
             self._read_name(sections) or default,
             self._read_settings(sections),
             sources,
             steps,
             dict(self._read_parts(sections, "sinks", self._read_sink)),
         )
+        return resolve_workers(pipeline, self.folder)
 
     def _report_not_a_mapping(self, root: YamlNode) -> None:
         if isinstance(root, RejectedNode):
@@ -170,8 +172,6 @@ class DocumentReader:
             message = f"wanted at most key_groups ({found.key_groups}), got {found.parallelism}"
             place = find_node(section, ("parallelism",)).locate()
             self.findings.add(f"settings.parallelism: {message}", place)
-        if found and found.workers > 1:
-            found = _settle_workers(found)
         return found or Settings()
 
     def _warn_of_inactive(self, section: DocumentSection) -> None:
@@ -321,11 +321,3 @@ class DocumentReader:
             options=end.options,
             keys_at=end.keys_at,
         )
-
-
-def _settle_workers(found: Settings) -> Settings:
-    """Return the settings of a job with several workers: each has a subtask of each part."""
-    if "parallelism" in found.model_fields_set:
-        return found
-    parallelism = min(found.workers, found.key_groups)
-    return found.model_copy(update={"parallelism": parallelism})

@@ -273,6 +273,14 @@ class Sink(SinkKeys):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerChoice:
+    """A number of workers, and the reason for it."""
+
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """All valid parts of a document."""
 
@@ -281,6 +289,8 @@ class Pipeline:
     sources: Mapping[str, Source] = field(default_factory=dict)
     steps: Mapping[str, Step] = field(default_factory=dict)
     sinks: Mapping[str, Sink] = field(default_factory=dict)
+    worker_choice: WorkerChoice | None = None
+    """The number of workers that was chosen for `workers: auto`."""
 
 
 __all__ = [
@@ -295,4 +305,5 @@ __all__ = [
     "StepKeys",
     "UserFunction",
     "Watermark",
+    "WorkerChoice",
 ]

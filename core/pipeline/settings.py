@@ -6,8 +6,6 @@ A setting in this file is checked. As long as it has no effect, its use is a war
 
 from __future__ import annotations
 
-import os
-import sys
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
 
@@ -34,6 +32,8 @@ INACTIVE_SETTINGS: tuple[str, ...] = ()
 
 MAX_KEY_GROUPS = 32768
 MAX_WORKERS = 256
+AUTO_WORKERS = 0
+"""`workers: auto`, until `worker_choice` has chosen the number."""
 
 
 STRATEGY_READING = choice_of("exponential", "fixed", "failure_rate", "none")
@@ -44,17 +44,9 @@ interval_reading = ScalarReading(
 )
 
 
-def _count_processors() -> int:
-    """Return the number of processors that this process may use."""
-    usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return min(usable, MAX_WORKERS)
-
-
 workers_reading = ScalarReading(
     "a whole number from 1 to 256, or auto",
-    lambda text: (
-        _count_processors() if text == "auto" else whole_number(1, MAX_WORKERS).parse(text)
-    ),
+    lambda text: AUTO_WORKERS if text == "auto" else whole_number(1, MAX_WORKERS).parse(text),
     {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 256}]},
 )
 
@@ -206,8 +198,8 @@ class Settings(DocumentModel):
     )
     workers: Annotated[int, workers_reading] = Field(
         1,
-        description="Processes that run the subtasks; `auto` is the number of processors. Without "
-        "`parallelism`, each step has as many subtasks.",
+        description="Processes that run the subtasks; `auto` is as many as pay for the pipeline "
+        "on this machine. Without `parallelism`, each step has as many subtasks.",
     )
     key_groups: Annotated[int, whole_number(1, MAX_KEY_GROUPS)] = Field(
         128, description="The number of groups of keys; fixed for the lifetime of the state."

@@ -113,10 +113,11 @@ class WorkerProcesses:
         send: Callable[[CoordinatorEvent], None],
     ) -> ProcessPool:
         """Return the workers of an attempt; processes that are missing are started."""
+        descriptions = await connectors.describe_for_workers()
+        # From here to the end without waiting: a worker lost meanwhile would be lost to no attempt.
         for number in range(1, self.count + 1):
             if number not in self._links:
                 self._links[number] = self._start_link(number)
-        descriptions = await connectors.describe_for_workers()
         self._pool = ProcessPool(spec, connectors, send, dict(self._links), descriptions)
         return self._pool
 

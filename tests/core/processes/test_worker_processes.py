@@ -1,0 +1,62 @@
+"""Worker processes that are lost between two attempts."""
+
+import asyncio
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from headrace.core.api.state import Document
+from headrace.core.processes.messages import WorkerSetup
+from headrace.core.processes.worker_process import WorkerProcess, start_process
+from headrace.core.processes.worker_processes import WorkerProcesses
+from headrace.core.worker.connectors import OpenConnectors
+from headrace.core.worker.pool import WorkerSpec
+
+MODULE = """\
+import socket, sys
+ends = [socket.socket(fileno=int(each)) for each in sys.argv[2:]]
+while ends[0].recv(1 << 20):
+    pass
+"""
+"""A worker that does nothing until its coordinator closes the connection."""
+
+
+def test_a_worker_lost_while_an_attempt_is_prepared_is_started_again(tmp_path: Path) -> None:
+    asyncio.run(_lose_between_attempts(tmp_path))
+
+
+async def _lose_between_attempts(folder: Path) -> None:
+    (folder / "waiting_worker.py").write_text(MODULE)
+    processes: dict[int, WorkerProcess] = {}
+    lost: asyncio.Queue[int] = asyncio.Queue()
+
+    def start(number: int) -> WorkerProcess:
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        processes[number] = start_process(
+            number, "waiting_worker", environment, lambda line, is_error: None
+        )
+        return processes[number]
+
+    async def describe() -> dict[str, Document]:
+        if processes:
+            processes[1].kill()
+            assert await lost.get() == 1
+        return {}
+
+    workers = WorkerProcesses(
+        2,
+        lambda number: cast("WorkerSetup", None),
+        start,
+        report_lost=lambda number, why: lost.put_nowait(number),
+    )
+    connectors = cast("OpenConnectors", SimpleNamespace(describe_for_workers=describe))
+
+    def ignore(event: Any) -> None:
+        pass
+
+    async with workers as start_attempt:
+        for attempt in (1, 2):
+            spec = cast("WorkerSpec", SimpleNamespace(attempt=attempt))
+            pool = await start_attempt(spec, connectors, ignore)
+            assert set(cast("Any", pool).workers) == {1, 2}

@@ -36,11 +36,16 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A job that was stopped on its way, with several checkpoints."""
     folder = tmp_path_factory.mktemp(str(request.param))
     (folder / "p.yaml").write_text(PIPELINE.replace("BACKEND", str(request.param)))
+    stop_with_new_rows(folder)
+    return folder
+
+
+def stop_with_new_rows(folder: Path) -> None:
+    """Stop a job on its way, with several checkpoints, of which the newest has new rows."""
     stop_behind(folder, 5)
     # It may have been stopped before any row came after the checkpoint.
     while not own_blobs(folder):
         stop_behind(folder, numbers(folder)[-1] + 1)
-    return folder
 
 
 def numbers(folder: Path = HERE) -> list[int]:

@@ -14,10 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.recovery.test_damage import AT_ONCE, CHECKPOINTS, PIPELINE, ROWS, bytes_of_all, counted
+from tests.recovery.test_damage import (
+    AT_ONCE,
+    CHECKPOINTS,
+    PIPELINE,
+    ROWS,
+    bytes_of_all,
+    counted,
+    stop_with_new_rows,
+)
 from tests.recovery.test_damage import numbers as list_numbers
 from tests.support.cli.command_line import Headrace
-from tests.support.cli.processes import RUN, stop_behind
+from tests.support.cli.processes import RUN
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +33,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A job that was stopped on its way, with several checkpoints."""
     folder = tmp_path_factory.mktemp("missing")
     (folder / "p.yaml").write_text(PIPELINE.replace("BACKEND", "memory"))
-    stop_behind(folder, 5)
+    stop_with_new_rows(folder)
     return folder
 
 

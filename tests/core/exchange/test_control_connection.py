@@ -46,6 +46,7 @@ VALUES: dict[str, object] = {
     "float": 0.5,
     "bool": True,
     "tuple[SubtaskId, ...]": (SUBTASK,),
+    "frozenset[SubtaskId]": frozenset({SUBTASK}),
     "tuple[tuple[Split, Progress], ...]": tuple(SNAPSHOT.splits.items()),
     "tuple[tuple[SubtaskId, Handle], ...]": ((SUBTASK, {"path": "x"}),),
     "Mapping[SubtaskId, Snapshot]": {SUBTASK: SNAPSHOT},

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from difflib import ndiff
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,8 @@ def test_the_commands_of_the_page_print_what_it_says(
             line = f"  {name}, partitions: {partitions}\n"
             assert line in said and line in PAGE
         monkeypatch.setenv("BROKERS", broker.address)
-        assert refreshed(PAGE, run_page_command) == PAGE
+        now = refreshed(PAGE, run_page_command).splitlines()
+        assert not [line for line in ndiff(PAGE.splitlines(), now) if line[0] in "-+"]
     finally:
         for name, _ in given.topics:
             topics.delete(name)

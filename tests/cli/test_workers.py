@@ -4,16 +4,21 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-HEADRACE = (sys.executable, "-m", "headrace.cli")
+from tests.support.cli.worker_jobs import (
+    HEADRACE,
+    is_alive,
+    read_events,
+    read_rows,
+    running_job,
+    wait_for,
+    wait_for_events,
+)
 
 WINDOWED = """\
 name: windowed
@@ -95,15 +100,6 @@ def write_inputs(folder: Path) -> None:
         (folder / "in" / f"{file}.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def read_rows(folder: Path) -> list[dict[str, Any]]:
-    return [
-        json.loads(line)
-        for file in sorted(folder.rglob("*.jsonl"))
-        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-        for line in file.read_text().splitlines()
-    ]
-
-
 def canonical(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
@@ -132,56 +128,6 @@ def test_two_workers_give_the_rows_of_one_process(tmp_path: Path, parallelism: s
     assert rows["1"] == rows["2"]
 
 
-@contextmanager
-def running_job(
-    folder: Path, text: str = COUNTED, fault: str = ""
-) -> Iterator[subprocess.Popen[str]]:
-    (folder / "job.yaml").write_text(text)
-    with open(folder / "log", "a") as log:
-        job = subprocess.Popen(
-            [*HEADRACE, "run", "job.yaml", "--log", "json"],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            text=True,
-            env=os.environ | ({"HEADRACE_FAULT": fault} if fault else {}),
-        )
-    try:
-        yield job
-    finally:
-        job.kill()
-        job.wait()
-
-
-def read_events(folder: Path, kind: str) -> list[dict[str, Any]]:
-    found = []
-    for line in (folder / "log").read_text().splitlines():
-        with suppress(json.JSONDecodeError):
-            event = json.loads(line)
-            if event.get("event") == kind:
-                found.append(event)
-    return found
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
-def wait_for_events(folder: Path, kind: str, count: int) -> None:
-    wait_for(lambda: len(read_events(folder, kind)) >= count, f"{count} x {kind}")
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def check_counted_rows(folder: Path) -> None:
     """Check that each number is there once, and that the totals are theirs."""
     numbers = sorted(row["x"] for row in read_rows(folder / "kept"))
@@ -197,7 +143,7 @@ def check_counted_rows(folder: Path) -> None:
 
 
 def test_a_job_goes_on_after_its_workers_were_killed(tmp_path: Path) -> None:
-    with running_job(tmp_path) as job:
+    with running_job(tmp_path, COUNTED) as job:
         for kill in range(3):
             wait_for_events(tmp_path, "worker_started", 2 + kill)
             wait_for_events(tmp_path, "checkpoint", 1 + len(read_events(tmp_path, "checkpoint")))
@@ -209,19 +155,19 @@ def test_a_job_goes_on_after_its_workers_were_killed(tmp_path: Path) -> None:
 
 
 def test_workers_end_when_their_coordinator_is_killed(tmp_path: Path) -> None:
-    with running_job(tmp_path) as job:
+    with running_job(tmp_path, COUNTED) as job:
         wait_for_events(tmp_path, "checkpoint", 2)
         pids = [event["pid"] for event in read_events(tmp_path, "worker_started")]
         assert len(pids) == 2
         os.kill(job.pid, signal.SIGKILL)
         wait_for(lambda: not any(map(is_alive, pids)), "the end of the workers")
-    with running_job(tmp_path) as job:
+    with running_job(tmp_path, COUNTED) as job:
         assert job.wait(60) == 0
     check_counted_rows(tmp_path)
 
 
 def test_a_stopped_worker_is_waited_for(tmp_path: Path) -> None:
-    with running_job(tmp_path) as job:
+    with running_job(tmp_path, COUNTED) as job:
         wait_for_events(tmp_path, "checkpoint", 1)
         stopped = read_events(tmp_path, "worker_started")[0]["pid"]
         os.kill(stopped, signal.SIGSTOP)
@@ -241,7 +187,7 @@ def test_a_child_that_user_code_forked_does_not_hide_the_end_of_its_worker(tmp_p
 
 
 def test_a_fault_kills_the_worker_that_it_names(tmp_path: Path) -> None:
-    with running_job(tmp_path, fault="worker 2: snapshot.acknowledging:3") as job:
+    with running_job(tmp_path, COUNTED, fault="worker 2: snapshot.acknowledging:3") as job:
         assert job.wait(60) == 0
     (lost,) = read_events(tmp_path, "worker_lost")
     assert lost["worker"] == 2
@@ -251,9 +197,9 @@ def test_a_fault_kills_the_worker_that_it_names(tmp_path: Path) -> None:
 
 
 def test_a_fault_kills_the_coordinator_that_it_names(tmp_path: Path) -> None:
-    with running_job(tmp_path, fault="coordinator: manifest.after:2") as job:
+    with running_job(tmp_path, COUNTED, fault="coordinator: manifest.after:2") as job:
         assert job.wait(60) == -signal.SIGKILL
     assert not read_events(tmp_path, "worker_lost")
-    with running_job(tmp_path) as job:
+    with running_job(tmp_path, COUNTED) as job:
         assert job.wait(60) == 0
     check_counted_rows(tmp_path)

@@ -1,0 +1,72 @@
+"""Jobs in processes of their own, with worker processes that a test may kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+HEADRACE = (sys.executable, "-m", "headrace.cli")
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line)
+        for file in sorted(folder.rglob("*.jsonl"))
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+        for line in file.read_text().splitlines()
+    ]
+
+
+@contextmanager
+def running_job(folder: Path, text: str, fault: str = "") -> Iterator[subprocess.Popen[str]]:
+    (folder / "job.yaml").write_text(text)
+    with open(folder / "log", "a") as log:
+        job = subprocess.Popen(
+            [*HEADRACE, "run", "job.yaml", "--log", "json"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            text=True,
+            env=os.environ | ({"HEADRACE_FAULT": fault} if fault else {}),
+        )
+    try:
+        yield job
+    finally:
+        job.kill()
+        job.wait()
+
+
+def read_events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    found = []
+    for line in (folder / "log").read_text().splitlines():
+        with suppress(json.JSONDecodeError):
+            event = json.loads(line)
+            if event.get("event") == kind:
+                found.append(event)
+    return found
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def wait_for_events(folder: Path, kind: str, count: int) -> None:
+    wait_for(lambda: len(read_events(folder, kind)) >= count, f"{count} x {kind}")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

@@ -296,6 +296,9 @@ class MemorySink(StandaloneCoordinator):
         """Remove prepared batches."""
         self.memory.prepared_batches.pop(str(handle["key"]), None)
 
+    async def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Do nothing: all memory of another process is gone with it."""
+
     async def close(self) -> None:
         """Do nothing: no resource is open."""
 

@@ -12,7 +12,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -71,6 +71,9 @@ class PrintSink:
         """Do nothing: there are no commits."""
 
     async def abort(self, handle: Handle) -> None:
+        """Do nothing: printed rows cannot be taken back."""
+
+    async def end_lost_writers(self, subtasks: Collection[int]) -> None:
         """Do nothing: printed rows cannot be taken back."""
 
     async def close(self) -> None:

@@ -58,6 +58,10 @@ class BlockingSink(Protocol):
         """Remove prepared output that will not be committed."""
         ...
 
+    def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Remove what writers whose process is gone have left uncommitted."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadedSource(StandaloneCoordinator):
@@ -111,6 +115,10 @@ class ThreadedSink(StandaloneCoordinator):
     async def abort(self, handle: Handle) -> None:
         """Remove prepared output, in a thread."""
         await self.kernel_executor.run_blocking(partial(self.sink.abort, handle))
+
+    async def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Remove what these writers have left, in a thread."""
+        await self.kernel_executor.run_blocking(partial(self.sink.end_lost_writers, subtasks))
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""

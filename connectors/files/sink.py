@@ -12,7 +12,7 @@ next to theirs are the beginning of their own output, or were to stay.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,13 +81,23 @@ class FolderSink:
         with translate_errors(f"write into {self.path}"):
             make_folder(folder)
             self._refuse_foreign_output()
-            for name in list(list_output(folder)):
-                if is_hidden(name) and parse_job_part(name, self.job):
-                    remove_file(os.path.join(folder, name))
+            self._remove_hidden_parts()
             probe = os.path.join(folder, f"{HIDDEN_PREFIX}{self.job}")
             remove_file(probe)
             append_bytes(probe, (), new=True)
             remove_file(probe)
+
+    def _remove_hidden_parts(self, subtasks: Collection[int] | None = None) -> None:
+        """Remove the job's hidden parts, or those of these subtasks."""
+        for name in list(list_output(self.folder)):
+            part = parse_job_part(name, self.job) if is_hidden(name) else None
+            if part and (subtasks is None or part.subtask in subtasks):
+                remove_file(os.path.join(self.folder, name))
+
+    def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Remove the hidden parts of these subtasks. Raises ConnectorError."""
+        with translate_errors(f"write into {self.path}"):
+            self._remove_hidden_parts(subtasks)
 
     def _refuse_file(self) -> None:
         """Raise ConnectorError if the path or one of its parents is a file."""

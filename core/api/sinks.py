@@ -8,7 +8,7 @@ synchronous and can be pickled, because Spark's executors use it unchanged."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import polars as pl
@@ -66,6 +66,12 @@ class SinkCoordinator(Protocol):
     async def abort(self, handle: Handle) -> None:
         """Remove prepared output that must not become visible."""
         ...
+
+    async def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Remove what the writers of these subtasks have left uncommitted; their process is gone.
+
+        All output that they have prepared is committed or aborted before.
+        """
 
     async def close(self) -> None:
         """End the attempt; all writers of the sink are closed before."""

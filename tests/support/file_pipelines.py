@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -163,6 +163,10 @@ class OpenedSink:
     def abort(self, handle: Handle) -> None:
         """Remove prepared output."""
         self.coordinator.abort(handle)
+
+    def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Remove what these writers have left."""
+        self.coordinator.end_lost_writers(subtasks)
 
 
 def sink_of(

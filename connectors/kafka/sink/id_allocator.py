@@ -7,7 +7,7 @@ transactions that earlier attempts left open is here too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -68,6 +68,24 @@ class IdAllocator:
             await self._store_ids(self.ids)
         self._is_recorded = True
         self._pools.clear()
+
+    async def end_open(
+        self,
+        subtasks: Collection[int],
+        wire: BrokerRequests,
+        patience: RequestRetry,
+        places: Sequence[TopicPartitionId] = (),
+    ) -> None:
+        """End the open transactions of subtasks whose writers are gone; no checkpoint names one.
+
+        Their ids are not allocated again in this attempt.
+        """
+        ids = [
+            self.ids.format_id(subtask, slot)
+            for subtask in subtasks
+            for slot in self._pools.get(subtask, SlotPool(())).open_slots
+        ]
+        await self._end_all(ids, wire, patience, places)
 
     async def _end_all(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -148,6 +148,13 @@ class TopicSink:
         """Abort a transaction, so that no reader waits for it; a missing one counts as aborted."""
         wire = await self.link.get_wire()
         await end_transaction(handle, wire, self.link.retry, commit=False, within_s=ABORT_TIMEOUT_S)
+
+    async def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Abort the transactions that these writers have left open."""
+        if not self.ids.opens_transactions:
+            return
+        wire = await self.link.get_wire()
+        await self.ids.end_open(subtasks, wire, self.link.retry, await self._list_partitions())
 
     async def close(self) -> None:
         await self.link.close()

@@ -106,6 +106,11 @@ class SlotPool:
         """A free slot, if there is one."""
         return self.slots.index("free") if "free" in self.slots else None
 
+    @property
+    def open_slots(self) -> tuple[int, ...]:
+        """The slots that are open."""
+        return tuple(slot for slot, state in enumerate(self.slots) if state == "open")
+
     def with_one_more(self) -> SlotPool:
         """Return the pool with one more free slot."""
         return SlotPool((*self.slots, "free"))

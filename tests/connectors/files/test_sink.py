@@ -93,6 +93,15 @@ def test_what_is_aborted_or_dropped_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_what_lost_writers_left_is_removed_and_that_of_others_stays(tmp_path: Path) -> None:
+    sink = sink_of(tmp_path, "{from: s, files: {path: out}}")
+    kept = [written(sink, FRAME, subtask=subtask) for subtask in range(3)][1]
+    sink.commit(written(sink, FRAME, subtask=3))
+    sink.end_lost_writers({0, 2, 3})
+    assert names(tmp_path / "out") == [f".inprogress-{MINE}-1-0.jsonl.tmp", f"{MINE}-3-0.jsonl"]
+    sink.commit(kept)
+
+
 def test_without_rows_there_is_nothing_to_commit(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, "{from: s, files: {path: out}}")
     assert simulate(lambda: fill(sink.create_writer(0), [])) is None

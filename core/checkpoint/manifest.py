@@ -144,7 +144,9 @@ def build_manifest(
             for part in plan
             if isinstance(part, nodes.Sink)
         },
-        "counts": add_snapshots(before, keep.snapshots.values()).to_document(),
+        "counts": add_snapshots(
+            before, (*keep.earlier_snapshots, *keep.snapshots.values())
+        ).to_document(),
     }
 
 

@@ -81,8 +81,12 @@ class CheckpointCoordinator:
     """Whether no checkpoint may begin, because a part of the job does not run."""
     completed_number: int | None = None
     """The number of the last complete checkpoint."""
+    earlier_snapshots: tuple[Snapshot, ...] = ()
+    """The snapshots from which subtasks have restarted: their row counters go on from there."""
     _snapshots: dict[SubtaskId, Snapshot] = field(default_factory=dict)
     _final_snapshots: dict[SubtaskId, Snapshot] = field(default_factory=dict)
+    _restart_snapshots: dict[SubtaskId, Snapshot] = field(default_factory=dict)
+    """The snapshots of the last complete checkpoint, of subtasks that have not restarted since."""
     _prepared_output: list[PreparedHandle] = field(default_factory=list)
     _output_after_barrier: list[PreparedHandle] = field(default_factory=list)
     """Output that was prepared after the barrier of the current checkpoint."""
@@ -154,15 +158,17 @@ class CheckpointCoordinator:
         return self.tick(now)
 
     def remove_subtasks(self, subtasks: Collection[SubtaskId]) -> list[PreparedHandle]:
-        """Forget the final snapshots of subtasks, and return their output that no manifest names.
+        """Forget the final snapshots of subtasks, which restart from the last complete checkpoint.
 
-        No checkpoint may be in progress.
+        Return their output that no manifest names. No checkpoint may be in progress.
         """
         assert self.state == "idle", self.state
         removed = [each for each in self._prepared_output if each[0] in subtasks]
         self._prepared_output = [each for each in self._prepared_output if each[0] not in subtasks]
         for subtask in subtasks:
             self._final_snapshots.pop(subtask, None)
+            if (earlier := self._restart_snapshots.pop(subtask, None)) is not None:
+                self.earlier_snapshots += (earlier,)
         return removed
 
     def begin_drain(self, now: float) -> list[CoordinatorAction]:
@@ -221,6 +227,7 @@ class CheckpointCoordinator:
             self._prepared_output[self._output_in_manifest :],
         )
         self._output_in_manifest, self.failure_count, self.completed_number = 0, 0, number
+        self._restart_snapshots = dict(self._snapshots)
         event = CheckpointCompleted(number, now - self._started_at)
         self.state = "committing"
         return [event, *(CommitOutput(subtask, handle) for subtask, handle in named)]
@@ -265,6 +272,7 @@ class CheckpointCoordinator:
                 tuple(self._prepared_output),
                 ended and not self.is_drained,
                 ended and self.is_drained,
+                self.earlier_snapshots,
             )
         ]
 

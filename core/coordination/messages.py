@@ -174,6 +174,8 @@ class WriteManifest:
     """Whether all input was read and all output emitted, so that only commits remain."""
     is_drained: bool = False
     """Whether the job was drained: event time was ended although there was more to read."""
+    earlier_snapshots: tuple[Snapshot, ...] = ()
+    """The snapshots from which subtasks have restarted: their row counters go on from there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,3 +171,22 @@ def test_a_restarted_reader_gets_the_drift_limit() -> None:
     coordinator.receive(WatermarkReport(Q, 50), 1)
     assert SetDriftLimit("s", 60) in lose(coordinator, REGIONS[0])
     assert SetDriftLimit("s", 60) in coordinator.receive(RegionsReady(1, RestoredState()), 3)
+
+
+def test_rows_that_restarted_subtasks_had_counted_are_added_to_those_after_it() -> None:
+    coordinator = job()
+    counted = [Snapshot(counts={"parts": {"s": [n, n, 0]}}) for n in range(6)]
+    for number in (1, 2):
+        coordinator.tick(10 * number)
+        for subtask in READERS:
+            coordinator.receive(SnapshotAcknowledged(subtask, number, counted[number]), 11)
+        coordinator.receive(ManifestWritten(number), 11)
+        coordinator.receive(CommitRecorded(number), 11)
+    for restart in (1, 2):  # the second one before another checkpoint: from the same snapshots
+        lose(coordinator, REGIONS[1])
+        coordinator.receive(RegionsReady(restart, RestoredState()), 20 + restart * 15)
+    for subtask, snapshot in zip(READERS, counted[2:], strict=True):
+        messages = coordinator.receive(SnapshotAcknowledged(subtask, 4, snapshot), 51)
+    (manifest,) = messages
+    assert isinstance(manifest, WriteManifest)
+    assert manifest.earlier_snapshots == (counted[2], counted[2])

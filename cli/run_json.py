@@ -30,6 +30,7 @@ from headrace.core.coordination.events import (
     JobRescaled,
     JobRestarting,
     JobResumed,
+    RegionsRestarted,
     RequestFailed,
     SavepointTaken,
     StopRequested,
@@ -119,6 +120,8 @@ class JsonReport:
                 self._write_event("not_done", what=what, message=why)
             case WorkerStarted(number, pid) if not self._quiet:
                 self._write_event("worker_started", worker=number, pid=pid)
+            case RegionsRestarted(checkpoint, restarted) if not self._quiet:
+                self._write_event("region_restarted", checkpoint=checkpoint, subtasks=restarted)
             case WorkerLost(number, why):
                 self._write_event("worker_lost", worker=number, message=why)
             case ExternalWarning(line):

@@ -24,6 +24,7 @@ from headrace.core.coordination.events import (
     JobRescaled,
     JobRestarting,
     JobResumed,
+    RegionsRestarting,
     RequestFailed,
     SavepointTaken,
     StopRequested,
@@ -126,7 +127,10 @@ class TextReport:
                 if not self.is_quiet:
                     self.print_lines("\n".join(format_resumed(event)))
             case JobRestarting(failure, delay_s):
-                self._print_restart(failure, delay_s)
+                self._print_restart(failure, delay_s, self._checkpoint)
+            case RegionsRestarting(failure, delay_s, checkpoint, restarted, count):
+                what = f" {restarted} of {format_count(count, 'subtask')}"
+                self._print_restart(failure, delay_s, checkpoint, what)
             case StopRequested() | SavepointTaken() | JobRescaled() if not self.is_quiet:
                 self.print_lines(format_request_done(event))
             case RequestFailed(what, why):
@@ -134,10 +138,12 @@ class TextReport:
             case ExternalWarning(line):
                 self.print_lines(escape_unprintable(line))
 
-    def _print_restart(self, failure: Failure, delay_s: float) -> None:
+    def _print_restart(
+        self, failure: Failure, delay_s: float, checkpoint: int | None, what: str = ""
+    ) -> None:
         """Print the restart; the full failure only the first time."""
-        whence = "" if self._checkpoint is None else f" from checkpoint {self._checkpoint}"
-        restarting = f"restarting{whence} in {delay_s:.1f} s"
+        whence = "" if checkpoint is None else f" from checkpoint {checkpoint}"
+        restarting = f"restarting{what}{whence} in {delay_s:.1f} s"
         if failure == self._last_failure:
             self.print_lines(f"{SAME_FAILURE_TEXT}: {restarting}")
         else:

@@ -83,6 +83,10 @@ and in addition, by event:
 - `checkpoint_failed`, for each failed one: `number` and `message`. The job continues.
 - `restarting`, when the job has failed and restarts after `delay_s` seconds: the failure, with the
   fields of `failure`.
+- `worker_started`, with [workers](workers.md): the number of the `worker` and its `pid`.
+- `worker_lost`, when the process of a worker has ended: the `worker` and a `message`.
+- `region_restarted`, when the subtasks of a lost worker run again while all others went on: from
+  which `checkpoint`, null for the start of the job, and how many `subtasks`.
 - `asked`, when a client requests a stop: `drain` is true if the job is drained first, `now` if it
   ends without a checkpoint.
 - `savepoint`, when a client's savepoint is complete: `path`, and the `checkpoint` it was made of.

@@ -78,7 +78,7 @@ METRICS: tuple[Metric, ...] = (
         "headrace_restarts_total",
         "counter",
         JOB_LABELS,
-        "Restarts of the job after failures, in this process.",
+        "Restarts of the job, or of regions of it, after failures, in this process.",
         read_job(lambda figures: figures.history.restart_count),
     ),
     Metric(

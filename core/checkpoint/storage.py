@@ -20,7 +20,7 @@ from headrace.core.checkpoint.completion_record import CompletionRecord, build_c
 from headrace.core.checkpoint.history import CheckpointHistory, CheckpointPauses
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
-from headrace.core.coordination.events import JobEvent, JobRestarting
+from headrace.core.coordination.events import JobEvent, JobRestarting, RegionsRestarting
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed, WriteManifest
 from headrace.core.coordination.restart import RestartPolicy
 from headrace.core.errors import failpoints
@@ -192,8 +192,10 @@ class CheckpointStorage:
     def read_newest(self, plan: nodes.Plan) -> RestoredCheckpoint | None:
         """Return the newest checkpoint. Raises SnapshotError."""
         number = self.newest_number()
-        if not number:
-            return None
+        return self.read(number, plan) if number else None
+
+    def read(self, number: int, plan: nodes.Plan) -> RestoredCheckpoint:
+        """Return a checkpoint. Raises SnapshotError."""
         fresh = self.fresh_parts if number <= self.resumed_number else ()
         return manifest.restore_checkpoint(number, self.read_manifest(number), plan, fresh)
 
@@ -218,6 +220,6 @@ class CheckpointStorage:
             event = replace(event, bytes=self._reported_bytes - before)
         if isinstance(event, CheckpointCompleted | CheckpointFailed):
             self.history.record_outcome(event, self.now_us(), pauses)
-        elif isinstance(event, JobRestarting):
+        elif isinstance(event, JobRestarting | RegionsRestarting):
             self.history.restart_count += 1
         self.on_event(event)

@@ -42,6 +42,28 @@ class JobRestarting:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionsRestarting:
+    """A worker was lost, and its subtasks restart after a delay; all others go on."""
+
+    failure: Failure
+    delay_s: float
+    checkpoint: int | None
+    """The checkpoint that they restart from; None: they start afresh."""
+    subtasks: int
+    """The number of subtasks that restart."""
+    subtask_count: int
+    """The number of subtasks of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionsRestarted:
+    """The subtasks of a lost worker run again."""
+
+    checkpoint: int | None
+    subtasks: int
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """A client has requested the end of the job."""
 
@@ -104,6 +126,8 @@ JobEvent: TypeAlias = (
     | CheckpointCompleted
     | CheckpointFailed
     | JobRestarting
+    | RegionsRestarting
+    | RegionsRestarted
     | StopRequested
     | SavepointTaken
     | JobRescaled

@@ -13,7 +13,7 @@ from headrace.core.api.kernel_executor import wait_until_done
 from headrace.core.api.sources import SourceCoordinator
 from headrace.core.api.splits import Failure, Split
 from headrace.core.checkpoint.checkpoint_writer import CheckpointWriter
-from headrace.core.checkpoint.counters import JobCounters
+from headrace.core.checkpoint.counters import JobCounters, add_snapshots
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.checkpoint.storage import CheckpointPins
 from headrace.core.coordination.checkpoint_coordinator import CheckpointCoordinator
@@ -30,11 +30,13 @@ from headrace.core.coordination.messages import (
     ManifestFailed,
     ManifestWritten,
     OutputCommitted,
+    RestartRegions,
     WriteManifest,
 )
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.job.committer import SinkCommitter
 from headrace.core.job.recovery import commit_restored_output, discover_splits
+from headrace.core.job.region_restart import ChooseDelay, RegionRestarts
 from headrace.core.job.requests import CheckpointRequests, RequestRejected
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan.layout import list_subtask_ids
@@ -59,11 +61,14 @@ class Attempt:
     spec: JobSpec
     restored_checkpoint: RestoredCheckpoint | None = None
     number: int = 1
+    choose_delay: ChooseDelay = lambda failure, checkpoint: None
+    """Chooses the delay before regions of it restart; None fails the attempt."""
     _coordinator: Coordinator | None = None
     _workers: WorkerPool | None = None
     _connectors: OpenConnectors | None = None
     _committer: SinkCommitter | None = None
     _mailbox: asyncio.Queue[CoordinatorCall] = field(default_factory=asyncio.Queue)
+    _region_restarts: RegionRestarts | None = None
     _checkpoint_writer: CheckpointWriter | None = None
     """The writer of its checkpoints, if it takes any."""
     _requests: CheckpointRequests = field(init=False)
@@ -116,8 +121,7 @@ class Attempt:
             for task in discovering:
                 task.cancel()
             await asyncio.gather(*discovering, return_exceptions=True)
-            if self._committer is not None:
-                await self._committer.close()
+            await self._end_restarts_and_commits()
             if self._workers is not None:
                 await self._workers.cancel()
             if self._checkpoint_writer is not None:
@@ -143,6 +147,9 @@ class Attempt:
         self._connectors = ends
         self._committer = SinkCommitter(spec.plan, ends.sinks, self._post_event)
         self._workers = await spec.start_workers(worker_spec, ends, self._post_event)
+        self._region_restarts = RegionRestarts(
+            spec, restored, ends, self._workers, self.choose_delay, self._post_event, self._fail
+        )
         if storage is not None:
             self._checkpoint_writer = CheckpointWriter(
                 storage,
@@ -224,6 +231,8 @@ class Attempt:
     def sum_counts(self, reports: Iterable[WorkerReport]) -> dict[str, PartCounts]:
         """Return the row counts of every part in these reports, and before this attempt."""
         before = self.restored_checkpoint.counters if self.restored_checkpoint else JobCounters()
+        if self._coordinator is not None and self._coordinator.checkpoints is not None:
+            before = add_snapshots(before, self._coordinator.checkpoints.earlier_snapshots)
         return sum_part_counts(self.spec.plan, reports, before)
 
     def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
@@ -294,11 +303,21 @@ class Attempt:
                 self._committer.commit(message)
             case AbortOutput():
                 await self._committer.abort(message)
+            case RestartRegions():
+                assert self._region_restarts is not None
+                self._region_restarts.receive(message)
             case Cancel():
-                await self._committer.close()
+                await self._end_restarts_and_commits()
                 await self._workers.receive(message)
             case _:
                 await self._workers.receive(message)
+
+    async def _end_restarts_and_commits(self) -> None:
+        """Begin no more work that changes output."""
+        if self._region_restarts is not None:
+            await self._region_restarts.close()
+        if self._committer is not None:
+            await self._committer.close()
 
     async def _build_checkpoint_coordinator(self) -> CheckpointCoordinator | None:
         spec = self.spec

@@ -285,7 +285,7 @@ class Job:
     ) -> Failure | None:
         """Run one attempt from a checkpoint. Return its failure."""
         self._lifecycle.start_attempt(is_restored=restored is not None)
-        attempt = self._attempt = Attempt(self.spec, restored, number)
+        attempt = self._attempt = Attempt(self.spec, restored, number, self._decide_delay)
         if self._stop_requested.is_set():
             attempt.stop(drains=self._is_draining)
         coordinator = await attempt.run(self._on_deployed)
@@ -317,15 +317,20 @@ class Job:
 
     def _choose_delay(self, failed: Failure) -> float | None:
         """Return the delay before the next attempt; None: there is none."""
+        attempt = self._attempt
+        restored = attempt.restored_checkpoint if attempt else None
+        delay_s = self._decide_delay(failed, restored.number if restored else 0)
+        if delay_s is not None and self.storage is not None:
+            self.storage.report_event(JobRestarting(failed, delay_s))
+        return delay_s
+
+    def _decide_delay(self, failed: Failure, checkpoint: int) -> float | None:
+        """Return the delay before the restart of what has run from a checkpoint, if it restarts."""
         if self.storage is None:
             return None
         now = asyncio.get_running_loop().time()
-        attempt = self._attempt
-        from_ = attempt.restored_checkpoint.number if attempt and attempt.restored_checkpoint else 0
-        decided = self.storage.restarts.decide_delay_s(failed, now, self.random.random(), from_)
-        if decided is not None:
-            self.storage.report_event(JobRestarting(failed, decided))
-        return decided
+        restarts = self.storage.restarts
+        return restarts.decide_delay_s(failed, now, self.random.random(), checkpoint)
 
     async def _wait_for_stop(self, delay_s: float) -> None:
         """Wait for the delay, or until a stop is requested."""

@@ -1,7 +1,7 @@
 """The workers of one attempt, each in a process of its own, as one `WorkerPool`.
 
-Commands go to the worker of the subtask that they name, or to all of them. A worker that is lost
-fails the attempt.
+Commands go to the worker of the subtask that they name, or to all of them. A lost worker that ran
+whole regions is replaced, and they restart; any other lost worker fails the attempt.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Protocol
 
+from headrace.core.api.failures import build_failure
 from headrace.core.api.snapshots import find_blobs
 from headrace.core.api.splits import Failure, SubtaskId
 from headrace.core.api.state import Document
@@ -22,6 +23,7 @@ from headrace.core.coordination.messages import (
     Cancel,
     CoordinatorEvent,
     Deploy,
+    RegionsLost,
     SnapshotAcknowledged,
     SubtaskFailed,
     SubtaskFinished,
@@ -29,6 +31,7 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.exchange.control_connection import ControlConnection
 from headrace.core.plan.placement import place_subtasks
+from headrace.core.plan.regions import find_lost_subtasks, find_regions
 from headrace.core.processes.messages import (
     AttemptMessage,
     AttemptRejected,
@@ -75,11 +78,15 @@ class ProcessPool:
     workers: dict[int, WorkerHandle]
     """The workers that have not been lost, by number."""
     descriptions: Mapping[str, Document]
+    start_worker: Callable[[int], WorkerHandle]
+    """Starts the worker of a number, in place of one that was lost."""
     _placement: Mapping[SubtaskId, int] = field(default_factory=dict)
     _starting: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     """The workers that have been told to start their subtasks."""
     _cancelling: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     """The workers that have been told to end their subtasks."""
+    _replaced: set[int] = field(default_factory=set)
+    """The workers that were started in place of lost ones."""
     _reports: dict[int, WorkerReport] = field(default_factory=dict)
     """The newest report of each worker."""
     _answers: set[asyncio.Task[None]] = field(default_factory=set)
@@ -132,11 +139,14 @@ class ProcessPool:
             case AttemptStarted():
                 _settle(self._starting[number])
             case AttemptRejected(error):
-                _settle(self._starting[number], error)
+                if number in self._replaced:
+                    self.send(SubtaskFailed(self._find_subtask(number), build_failure(error)))
+                else:
+                    _settle(self._starting[number], error)
             case AttemptCancelled():
                 _settle(self._cancelling[number])
             case ConnectorRequest():
-                task = asyncio.create_task(self._answer(number, message))
+                task = asyncio.create_task(self._answer(self.workers[number], message))
                 self._answers.add(task)
                 task.add_done_callback(self._answers.discard)
             case UserNotice(line):
@@ -148,24 +158,52 @@ class ProcessPool:
             case _:
                 self.send(message)  # type: ignore[arg-type]
 
+    def replace_lost(
+        self, descriptions: Mapping[str, Document], migrated_steps: frozenset[str]
+    ) -> None:
+        """Start a process for each worker that was lost."""
+        self.descriptions = descriptions
+        self.spec = replace(self.spec, migrated_steps=migrated_steps)
+        for number in sorted(set(self._placement.values()) - self.workers.keys()):
+            self.workers[number] = self.start_worker(number)
+            self._replaced.add(number)
+
     def on_lost(self, number: int, why: str) -> None:
-        """Fail the attempt because a worker was lost."""
+        """Restart the regions that a lost worker ran, or fail the attempt."""
         if self.workers.pop(number, None) is None:
             return
+        can_restart = self._has_whole_regions(number) and number not in self._cancelling
         for futures in (self._starting, self._cancelling):
             if number in futures:
                 _settle(futures[number])
-        subtask = next((id for id, at in self._placement.items() if at == number), SubtaskId(0, 0))
         failure = Failure(
             f"worker {number} was lost: {why}",
             "workers",
             hint="memory may have run out: the system's log says so" if "SIGKILL" in why else "",
             is_transient=True,
         )
-        self.send(SubtaskFailed(subtask, failure))
+        if can_restart:
+            own = frozenset(id for id, at in self._placement.items() if at == number)
+            self.send(RegionsLost(number, own, failure))
+        else:
+            self.send(SubtaskFailed(self._find_subtask(number), failure))
+
+    def _has_whole_regions(self, number: int) -> bool:
+        """Whether a worker has begun to run subtasks, none of them connected to another worker."""
+        if number not in self._starting or not self._starting[number].done():
+            return False
+        lost = find_lost_subtasks(find_regions(self.spec.plan), self._placement, number)
+        return all(self._placement[subtask] == number for subtask in lost)
+
+    def _find_subtask(self, number: int) -> SubtaskId:
+        """Return a subtask of a worker, to which its failure is attributed."""
+        return next((id for id, at in self._placement.items() if at == number), SubtaskId(0, 0))
 
     async def _deploy(self, deploy: Deploy) -> None:
         """Start the subtasks on their workers. Raises the error of a worker that could not."""
+        if self._placement:
+            self._deploy_again(deploy)
+            return
         numbers = [*self.workers]
         if not numbers:  # all were lost meanwhile, which has failed the attempt
             return
@@ -182,6 +220,14 @@ class ProcessPool:
         await asyncio.wait(started)
         for future in started:
             future.result()
+
+    def _deploy_again(self, deploy: Deploy) -> None:
+        """Start restarted subtasks on the workers that replace the lost ones."""
+        for number in sorted({self._placement[id] for id in deploy.subtasks} & self.workers.keys()):
+            # The rows that the lost worker has counted after its last snapshot count no more.
+            self._reports.pop(number, None)
+            start = self._build_start(number, deploy, ())
+            self.workers[number].control.post(AttemptMessage(self.attempt, start))
 
     def _build_start(self, number: int, deploy: Deploy, peers: Sequence[int]) -> StartAttempt:
         own = tuple(id for id in deploy.subtasks if self._placement[id] == number)
@@ -215,14 +261,16 @@ class ProcessPool:
         if number in self.workers:
             self.workers[number].control.post(AttemptMessage(self.attempt, command))
 
-    async def _answer(self, number: int, request: ConnectorRequest) -> None:
-        """Answer a request of a worker's half of a connector."""
+    async def _answer(self, worker: WorkerHandle, request: ConnectorRequest) -> None:
+        """Answer a request of a worker's half of a connector, unless the worker is lost."""
         try:
             document = await self.connectors.answer(request.part, request.document)
         except Exception as error:
-            self._tell(number, ConnectorReply(request.number, None, error))
+            reply = ConnectorReply(request.number, None, error)
         else:
-            self._tell(number, ConnectorReply(request.number, document))
+            reply = ConnectorReply(request.number, document)
+        if self.workers.get(worker.number) is worker:
+            worker.control.post(AttemptMessage(self.attempt, reply))
 
 
 def _settle(future: asyncio.Future[None], error: Exception | None = None) -> None:

@@ -15,7 +15,7 @@ from headrace.core.exchange.control_connection import ControlConnection
 from headrace.core.exchange.peer_lost import PeerLost
 from headrace.core.processes.lifeline import BEAT_S, SilenceWatch, drain
 from headrace.core.processes.messages import AttemptMessage, WorkerSetup
-from headrace.core.processes.process_pool import ProcessPool
+from headrace.core.processes.process_pool import ProcessPool, WorkerHandle
 from headrace.core.processes.worker_process import WorkerProcess
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.core.worker.pool import WorkerPoolFactory, WorkerSpec
@@ -117,8 +117,9 @@ class WorkerProcesses:
         # From here to the end without waiting: a worker lost meanwhile would be lost to no attempt.
         for number in range(1, self.count + 1):
             if number not in self._links:
-                self._links[number] = self._start_link(number)
-        self._pool = ProcessPool(spec, connectors, send, dict(self._links), descriptions)
+                self._start_link(number)
+        links: dict[int, WorkerHandle] = {**self._links}
+        self._pool = ProcessPool(spec, connectors, send, links, descriptions, self._start_link)
         return self._pool
 
     async def close(self) -> None:
@@ -137,6 +138,7 @@ class WorkerProcesses:
             self._deliver,
             self._remove_lost,
         )
+        self._links[number] = link
         link.control.post(AttemptMessage(0, self.build_setup(number)))
         link.start()
         self.report_started(number, process.pid)

@@ -5,12 +5,13 @@ An attempt gets its pool from a factory, which may outlive it: processes can sta
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import SnapshotStore
+from headrace.core.api.state import Document
 from headrace.core.coordination.messages import CoordinatorEvent, WorkerCommand
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
@@ -38,6 +39,15 @@ class WorkerPool(Protocol):
 
     async def cancel(self) -> None:
         """End every subtask, and wait until none runs any more. It may be repeated."""
+        ...
+
+    def replace_lost(
+        self, descriptions: Mapping[str, Document], migrated_steps: frozenset[str]
+    ) -> None:
+        """Start a worker for each that was lost; Deploy of its subtasks follows.
+
+        The descriptions for connectors and the steps to migrate are those of its new beginning.
+        """
         ...
 
     def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
@@ -88,6 +98,11 @@ class InProcessPool:
         """End every subtask, and close what they use."""
         await self.worker.cancel()
         await self.connectors.close()
+
+    def replace_lost(
+        self, descriptions: Mapping[str, Document], migrated_steps: frozenset[str]
+    ) -> None:
+        """Do nothing: the worker is lost only with its coordinator."""
 
     def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
         """Return the report of the worker at this time."""

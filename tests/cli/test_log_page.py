@@ -19,6 +19,7 @@ from headrace.core.coordination.events import (
     JobRescaled,
     JobRestarting,
     JobResumed,
+    RegionsRestarted,
     RequestFailed,
     SavepointTaken,
     StopRequested,
@@ -84,6 +85,7 @@ def test_of_what_happens_to_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     report.report_event(CheckpointCompleted(2, 0.1, 5))
     report.report_event(CheckpointFailed(3, "no space left on device"))
     report.report_event(JobRestarting(Failure("m", "s"), 1.0))
+    report.report_event(RegionsRestarted(2, 1))
     report.report_event(StopRequested(is_drain=True))
     report.report_event(SavepointTaken(2, "savepoints/s"))
     report.report_event(JobRescaled({"orders": 2}, 0.1))
@@ -93,7 +95,7 @@ def test_of_what_happens_to_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     report.report_already_finished()
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [event["event"] for event in told[:-1]] == [
-        *("resumed", "checkpoint", "checkpoint_failed", "restarting"),
+        *("resumed", "checkpoint", "checkpoint_failed", "restarting", "region_restarted"),
         *("asked", "savepoint", "rescaled", "not_done", "notice", "serving"),
     ]
     assert {event["event"] for event in told} <= known()

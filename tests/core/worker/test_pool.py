@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +12,7 @@ import polars as pl
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.state import Document
 from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.coordination.messages import CoordinatorEvent, WorkerCommand
@@ -58,6 +59,11 @@ class RemotePool:
     def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
         self.report_count += 1
         return copy(self.pool.collect_reports(with_splits=with_splits))
+
+    def replace_lost(
+        self, descriptions: Mapping[str, Document], migrated_steps: frozenset[str]
+    ) -> None:
+        """Do nothing: no worker is lost here."""
 
 
 @dataclass(slots=True)

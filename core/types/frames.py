@@ -62,10 +62,22 @@ def copy_compact(frame: pl.DataFrame) -> pl.DataFrame:
     if not any(_may_share_memory(type) for type in frame.dtypes):
         return frame
     copy = io.BytesIO()
-    # Arrow's oldest format has no string views, which would retain the buffers they point to.
-    frame.write_ipc_stream(copy, compat_level=pl.CompatLevel.oldest())
+    write_arrow(frame, copy)
     copy.seek(0)
     return pl.read_ipc_stream(copy)
+
+
+def write_arrow(frame: pl.DataFrame, file: io.BytesIO, *, has_views: bool = False) -> None:
+    """Write a frame to a file at its position, as an Arrow stream.
+
+    String views would retain the buffers they point to, also in what is read from the stream.
+    """
+    import polars as pl
+
+    level = pl.CompatLevel.newest() if has_views else pl.CompatLevel.oldest()
+    # Polars locks the frame, and then takes the interpreter's lock to write. A thread that has the
+    # latter and reads the same frame would wait for ever: each gets a lock of its own.
+    frame.clone().write_ipc_stream(file, compat_level=level)
 
 
 def select_columns(frame: pl.DataFrame, *columns: str | pl.Expr) -> pl.DataFrame:

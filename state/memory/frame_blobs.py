@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta, field
 
 from headrace.core.api.snapshots import Blob, DamagedSnapshot, SnapshotStore
+from headrace.core.types.frames import write_arrow
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
 
 def encode_frame(frame: pl.DataFrame) -> memoryview:
     """Encode a frame as bytes; decoding returns exactly the same types."""
-    import polars as pl
-
     to = io.BytesIO()
-    frame.write_ipc_stream(to, compat_level=pl.CompatLevel.oldest())
+    write_arrow(frame, to)
     return to.getbuffer()
 
 

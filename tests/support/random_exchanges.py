@@ -27,7 +27,7 @@ name: exchanges
 sources:
   numbers:
     generate:
-      rows: 6000
+      rows: 2000
       columns: {id: id, k: id % 11, h: "if(id % 9 = 0, id % 5, 0)", at: timestamp_millis(id * 10)}
     event_time: at
 steps:

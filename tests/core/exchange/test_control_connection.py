@@ -36,6 +36,7 @@ SNAPSHOT = Snapshot(
 VALUES: dict[str, object] = {
     "SubtaskId": SUBTASK,
     "Snapshot": SNAPSHOT,
+    "tuple[Snapshot, ...]": (SNAPSHOT,),
     "RestoredState": RestoredState({"in": SNAPSHOT.splits}, SNAPSHOT.states, {"out": ({},)}),
     "Failure": Failure("message", "step", "0", 5, "hint", "trace", True, False, "here"),
     "Handle": {"path": "x"},

@@ -105,7 +105,6 @@ TRIGGER_RULES = (
     KeyRule("of", "goes with", "python"),
     KeyRule("time", "goes with", "every", only_with="count, python"),
     KeyRule("at_end", "goes with", "count, python"),
-    KeyRule("at_end", EXCLUDES, "session", "sessions always fire at their end"),
 )
 EVICT_RULES = (KeyRule("of", "goes with", "python"),)
 
@@ -266,8 +265,7 @@ def _check_firing(window: Window) -> Iterator[RuleViolation]:
             yield RuleViolation(("window", "accumulate"), message, hint)
     elif window.count is None:
         yield from _check_one_of(trigger, "trigger")
-        given_keys = {*list_given_keys(trigger), get_shape(window)}
-        yield from check_rules(TRIGGER_RULES, given_keys, "window.trigger")
+        yield from check_rules(TRIGGER_RULES, list_given_keys(trigger), "window.trigger")
         if not trigger.at_end and window.lateness:
             message = 'window: "lateness" does not go with "at_end: false"'
             hint = "late rows change results that were emitted at the end of their window"

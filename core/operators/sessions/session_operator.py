@@ -177,11 +177,12 @@ class SessionWindowOperator(WriteThroughOperator):
             yield from self._out.emit(self._finish_sessions(sessions, deleted=True))
 
     def _emit_closed(self, until_us: int) -> Iterator[Output]:
-        """Emit the sessions that closed up to this time."""
+        """Remove the sessions that closed up to this time, and emit them if they fire then."""
         first = self._open.find_first_due()
         if first is not None and first <= until_us:
             yield from request_offload(self._open.deferred_closing_rows)
-            yield from self._emit_sessions(self._open.take_closed(until_us))
+            closed = self._open.take_closed(until_us)
+            yield from self._emit_sessions(closed if self._window.fires_at_end else None)
 
     def _emit_sessions(self, sessions: pl.DataFrame | None) -> Iterator[Output]:
         """Emit sessions, and store those that may still change."""

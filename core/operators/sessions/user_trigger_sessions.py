@@ -171,7 +171,7 @@ class UserTriggerSessions(TriggerSessionOperator):
             return
         closed = self._open.take_closed(until_us)
         results = [fired]
-        if closed is not None:
+        if closed is not None and self._window.fires_at_end:
             time, kept = pl.col(SLOT).alias(FIRING_TIME), pl.lit(False).alias(IS_DELETED)
             results.append(closed.with_columns(time, kept).select(fired.columns))
             self._fired.add(closed)

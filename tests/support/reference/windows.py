@@ -42,8 +42,12 @@ def windows(window: Window, rows: Sequence[Row], *, every_firing: bool = False) 
     ones replace, in their order.
     """
     if isinstance(window.shape, Session) and window.trigger and window.trigger.depends_on_rows:
-        fired = list(_session_firings(window, window.shape.gap_us, rows))
-        for whole in fired if every_firing or not window.keeps_rows else _last_of_each(fired):
+        gap = window.shape.gap_us
+        fired = list(_session_firings(window, gap, rows))
+        lasting = (
+            fired if every_firing or not window.keeps_rows else _last_of_each(gap, fired, rows)
+        )
+        for whole in lasting:
             yield replace(whole, rows=_kept(window.evict, whole))
         return
     for found in _found(window.shape, rows):
@@ -118,7 +122,7 @@ class _OpenSession:
 
 
 def _session_firings(window: Window, gap: int, rows: Sequence[Row]) -> Iterator[Found]:
-    """Return the firings of the sessions of a key, row by row, then those at their ends."""
+    """Return the firings of the sessions of a key, row by row, then those up to their ends."""
     trigger, sessions = window.trigger, list[_OpenSession]()
     assert trigger is not None
     for row in rows:
@@ -144,7 +148,7 @@ def _session_firings(window: Window, gap: int, rows: Sequence[Row]) -> Iterator[
         while session.calls and (rings := session.calls.fire_timer(closes)) is not None:
             if rings:
                 yield _fire_session(window, gap, session)
-        if session.new:
+        if session.new and window.fires_at_end:
             yield _fire_session(window, gap, session)
 
 
@@ -156,18 +160,13 @@ def _fire_session(window: Window, gap: int, session: _OpenSession) -> Found:
     return Found(session.start, session.end + gap, tuple(fired))
 
 
-def _last_of_each(fired: Sequence[Found]) -> Iterator[Found]:
-    """Return the firings that no later one replaces, by the sessions that there are at the end."""
-    for at, found in enumerate(fired):
-        assert found.start is not None and found.end is not None
-        if not any(_touch(found, later) for later in fired[at + 1 :]):
-            yield found
-
-
-def _touch(one: Found, other: Found) -> bool:
-    assert one.start is not None and one.end is not None
-    assert other.start is not None and other.end is not None
-    return one.start <= other.end and other.start <= one.end
+def _last_of_each(gap: int, fired: Sequence[Found], rows: Sequence[Row]) -> Iterator[Found]:
+    """Return the last firings of the sessions that have no rows since: the others are deleted."""
+    last = {(found.start, found.end, len(found.rows)): found for found in fired}
+    for whole in _sessions(gap, rows):
+        name = (whole.start, whole.end, len(whole.rows))
+        if name in last:
+            yield last[name]
 
 
 def _parts(window: Window, found: Found, *, every_firing: bool) -> Iterator[tuple[Row, ...]]:

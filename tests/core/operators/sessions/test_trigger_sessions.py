@@ -69,6 +69,27 @@ def test_a_session_that_discards_its_rows_keeps_its_times() -> None:
     assert step.operator.pending_rows == 0
 
 
+def test_a_session_may_not_fire_at_its_end() -> None:
+    window = Window(TEN, trigger=Trigger(count=2, fires_at_end=False))
+    step = driven(aggregate(window))
+    assert step.rows((0, "a", 1), (5, "a", 2), (0, "b", 9)) == [("a", 0, 15, 2, 3)]
+    assert step.time(20) == []
+    assert step.operator.pending_rows == 0
+    assert step.rows((40, "a", 1), (41, "a", 2)) == [("a", 40, 51, 2, 3)]
+    assert step.rows((45, "a", 3)) == [("-", "a", 40, 51, 2, 3)]
+    assert step.end() == []
+    assert step.operator.pending_rows == 0
+
+
+def test_a_session_that_discards_its_rows_may_not_fire_at_its_end() -> None:
+    window = Window(TEN, trigger=Trigger(count=2, fires_at_end=False), keeps_rows=False)
+    step = driven(aggregate(window))
+    assert step.rows((0, "a", 1), (20, "a", 2)) == []
+    assert step.rows((10, "a", 4), (25, "a", 5)) == [("a", 0, 30, 3, 7)]
+    assert step.end() == [], "the last row is in no result"
+    assert step.operator.pending_rows == 0
+
+
 def test_each_row_within_the_lateness_fires() -> None:
     step = driven(aggregate(Window(TEN, lateness_us=us(20), trigger=Trigger(count=3))))
     step.rows((0, "a", 1))
@@ -136,7 +157,7 @@ class RowByRow:
         for key, mine in self.sessions.items():
             for session in sorted(mine, key=lambda each: each.end_us):
                 over_us = session.end_us + self.gap_us + 1
-                if session.new and over_us <= now_us:
+                if session.new and over_us <= now_us and self.window.fires_at_end:
                     yield self._fire(key, session)
                 if over_us + self.window.lateness_us <= now_us:
                     mine.remove(session)
@@ -171,12 +192,12 @@ def test_firings_are_those_of_rows_that_come_one_by_one(
     monkeypatch: pytest.MonkeyPatch, bytes_at_once: int, data: st.DataObject
 ) -> None:
     monkeypatch.setattr(trigger_sessions, "MAX_FIRING_BYTES", bytes_at_once)
-    gap_us = us(data.draw(st.sampled_from([0, 1, 3, 8])))
+    gap_us, at_end = us(data.draw(st.sampled_from([0, 1, 3, 8]))), data.draw(st.booleans())
     window = Window(
         Session(gap_us),
-        us(data.draw(st.integers(0, 30))),
+        us(data.draw(st.integers(0, 30))) if at_end else 0,
         "late",
-        trigger=Trigger(count=data.draw(st.integers(1, 4))),
+        trigger=Trigger(count=data.draw(st.integers(1, 4)), fires_at_end=at_end),
         keeps_rows=data.draw(st.booleans()),
         evict=data.draw(st.sampled_from([None, Evict(last=2)])),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,15 @@ SUM = "state['n'] = (state['n'] or 0) + row['x']; return state['n'] > 5"
 MERGE = "return {'n': sum(each['n'] for each in states), 'wake': states[-1]['wake']}"
 
 
-def ran(folder: Path, on_row: str = SUM, merge: str = MERGE, **more: Any) -> Driven:
+def ran(
+    folder: Path, on_row: str = SUM, merge: str = MERGE, at_end: bool = True, **more: Any
+) -> Driven:
     """Sessions with a gap of ten seconds; by default they fire when x sums up to more than 5."""
     (folder / "own.py").write_text(OWN.replace("ROW", on_row).replace("MERGE", merge))
     state = Schema((Field("n", BIGINT), Field("wake", TIMESTAMP)))
     of = Schema((Field("k", STRING), Field("x", BIGINT)))
     code, timers = UserCode(folder, "own.py", "Own"), (("wake", False),)
-    own = Trigger(code=code, input_columns=of, state=state, timers=timers)
+    own = Trigger(code=code, input_columns=of, state=state, timers=timers, fires_at_end=at_end)
     return driven(aggregate(Window(Session(us(10)), trigger=own, **more)))
 
 
@@ -82,6 +84,17 @@ def test_a_session_that_discards_its_rows_begins_with_empty_state(tmp_path: Path
     assert step.rows((40, "a", 5), (25, "a", 3), (10, "a", 1)) == []
     assert step.rows((33, "a", 1)) == [("a", 25, 50, 3, 9)]
     assert step.end() == [("a", 0, 20, 1, 1)]
+
+
+def test_timers_fire_sessions_that_do_not_fire_at_their_ends(tmp_path: Path) -> None:
+    wake = "state['n'] = 0; state['wake'] = EPOCH + timedelta(seconds=row['x']); return False"
+    step = ran(tmp_path, wake, at_end=False)
+    step.rows((0, "a", 4), (2, "b", 30))
+    assert step.time(5) == [("a", 0, 10, 1, 4)]
+    assert step.rows((7, "a", 8)) == [("-", "a", 0, 10, 1, 4)]
+    assert step.time(20) == [("a", 0, 17, 2, 12)], "the timer of b is after the end"
+    assert step.end() == []
+    assert step.operator.pending_rows == 0
 
 
 def test_a_merged_state_has_its_timers(tmp_path: Path) -> None:
@@ -181,7 +194,7 @@ class Followed(ModelClocks):
                     yield from self._call(key, session, timer)
                     continue
                 session.has_ended = True
-                if session.new:
+                if session.new and self.window.fires_at_end:
                     yield self._fire(key, session)
             over = [s for s in mine if self._close(s) + self.window.lateness_us <= clock_us]
             for session in over:
@@ -248,12 +261,13 @@ class Followed(ModelClocks):
 @SETTINGS
 @given(st.data())
 def test_firings_are_as_if_sessions_were_followed_one_by_one(data: st.DataObject) -> None:
-    gap_us = us(data.draw(st.sampled_from([0, 1, 3, 8])))
+    gap_us, at_end = us(data.draw(st.sampled_from([0, 1, 3, 8]))), data.draw(st.booleans())
+    code = UserCode(WINDOW_CODE.parent, WINDOW_CODE.name, "Awaited")
     window = Window(
         Session(gap_us),
-        us(data.draw(st.integers(0, 20))),
+        us(data.draw(st.integers(0, 20))) if at_end else 0,
         "late",
-        trigger=named(UserCode(WINDOW_CODE.parent, WINDOW_CODE.name, "Awaited"), WAITING),
+        trigger=replace(named(code, WAITING), fires_at_end=at_end),
         keeps_rows=data.draw(st.booleans()),
     )
     step, model = driven(aggregate(window)), Followed(window, gap_us)

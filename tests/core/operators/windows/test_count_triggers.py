@@ -227,7 +227,7 @@ def test_firings_are_those_of_rows_that_come_one_by_one(
 def test_whatever_happens_each_firing_is_emitted_once(data: st.DataObject) -> None:
     shape = data.draw(random_pipelines.TIMES)
     accumulate = data.draw(st.booleans())
-    at_end = "" if "session" in shape else data.draw(st.sampled_from(["", ", at_end: false"]))
+    at_end = data.draw(st.sampled_from(["", ", at_end: false"]))
     window = f"{shape}, trigger: {{count: {data.draw(st.integers(1, 4))}{at_end}}}"
     window += f", accumulate: {str(accumulate).lower()}{data.draw(EVICT)}"
     apply = f"apply: {{python: '{WINDOW_CODE}:brief', returns: {APPLY['brief']}}}"

@@ -152,7 +152,7 @@ def test_whatever_happens_windows_end_with_all_rows(data: st.DataObject) -> None
 @given(st.data())
 def test_whatever_happens_each_firing_is_emitted_once(data: st.DataObject) -> None:
     shape = data.draw(random_pipelines.TIMES)
-    at_end = "" if "session" in shape else data.draw(st.sampled_from(["", ", at_end: false"]))
+    at_end = data.draw(st.sampled_from(["", ", at_end: false"]))
     name = data.draw(st.sampled_from(["EveryThree", "Reminded"]))
     own = f"trigger: {{python: '{WINDOW_CODE}:{name}', of: v{at_end}}}"
     accumulate = str(data.draw(st.booleans())).lower()

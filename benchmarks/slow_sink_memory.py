@@ -15,7 +15,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,6 +158,9 @@ class Slow(StandaloneCoordinator):
 
     async def abort(self, handle: Handle) -> None:
         """There is nothing to remove."""
+
+    async def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Do nothing: no writer is lost here."""
 
 
 if __name__ == "__main__":

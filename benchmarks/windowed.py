@@ -6,7 +6,7 @@ The source is named `memory`, and so is the sink, which counts its rows and drop
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
@@ -159,3 +159,6 @@ class Counting(StandaloneCoordinator):
 
     async def abort(self, handle: Handle) -> None:
         """There is nothing to remove."""
+
+    async def end_lost_writers(self, subtasks: Collection[int]) -> None:
+        """Do nothing: no writer is lost here."""

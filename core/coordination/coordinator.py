@@ -23,7 +23,8 @@ has subtasks that the worker's regions have not: then only these restart, in the
 When no checkpoint is in progress, their output that no manifest names is aborted and RestartRegions
 is sent; RegionsReady leads to Deploy of them, from the last complete checkpoint. Until then their
 late events count for nothing, except that late output is aborted, and no checkpoint begins. Another
-loss begins the restart again, with the subtasks of both; a stop fails the attempt.
+loss begins the restart again, with the subtasks of both. A stop ends the job with the last complete
+checkpoint instead of restarting them; a stop that drains fails the attempt, as they have to finish.
 
 A job that cannot resume from a checkpoint, because one of its sources cannot be read again, takes
 none (`checkpoints` is None): all output is committed at its end, and a stop finishes what was read,
@@ -152,7 +153,8 @@ class Coordinator:
             return []
         self.is_stopped = True
         if self._loss is not None and self._restarting_subtasks:
-            return self.fail(self._loss)
+            self._is_restart_sent = False
+            return self.fail(self._loss) if drains else self._send_restart()
         if self.checkpoints is None:
             return [StopSources()]
         if drains:
@@ -202,7 +204,7 @@ class Coordinator:
             case SubtaskCommitted(subtask):
                 self._pending_commits -= 1
                 self._prepared_output.pop(subtask, None)
-        if self.state == "failing":
+        if self.state in ("failing", "cancelling"):
             return self._abort_late_output(message)
         if self.state not in ("running", "stopping", "ending"):
             return []
@@ -246,13 +248,19 @@ class Coordinator:
         return [*checkpoints.suspend(failure.message, now), *limits, *self._send_restart()]
 
     def _send_restart(self) -> list[CoordinatorAction]:
-        """Return RestartRegions once no checkpoint is in progress: then the last one is known."""
+        """Return RestartRegions once no checkpoint is in progress: then the last one is known.
+
+        A job that is being stopped ends instead, with that checkpoint.
+        """
         checkpoints = self.checkpoints
         if not self._restarting_subtasks or self._is_restart_sent or checkpoints is None:
             return []
         if checkpoints.state != "idle" or self._loss is None:
             return []
         self._is_restart_sent = True
+        if self.is_stopped:
+            self.state = "cancelling"
+            return self._cancel()
         subtasks = tuple(sorted(self._restarting_subtasks))
         unnamed = checkpoints.remove_subtasks(subtasks)
         return [
@@ -291,6 +299,10 @@ class Coordinator:
         if self.state not in ("running", "stopping", "ending"):
             return []
         self.state, self.failure = "failing", failure
+        return self._cancel()
+
+    def _cancel(self) -> list[CoordinatorAction]:
+        """End all subtasks, and abort their output that no manifest names."""
         unnamed = (
             self.checkpoints.unlisted_output
             if self.checkpoints
@@ -338,6 +350,8 @@ class Coordinator:
 
     def _advance(self, now: float) -> list[CoordinatorAction]:
         """Make the state transition that has become possible, if any."""
+        if self.state in ("failing", "cancelling"):
+            return []
         if self.state in ("running", "stopping") and not self._running_subtasks:
             self.state, self._final_checkpoint = "ending", None
             if self.checkpoints is None:

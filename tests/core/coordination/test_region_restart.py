@@ -11,6 +11,7 @@ from headrace.core.coordination.coordinator import Coordinator
 from headrace.core.coordination.messages import (
     AbortOutput,
     AssignSplits,
+    AttemptCancelled,
     Cancel,
     CheckpointFailed,
     CommitRecorded,
@@ -132,20 +133,44 @@ def test_another_loss_begins_the_restart_again_with_the_regions_of_both() -> Non
 
 
 def test_the_attempt_fails_when_nothing_is_left_or_the_job_ends() -> None:
-    whole, parts, stopped, stopping, draining = (job() for _ in range(5))
+    whole, parts, stopped, drained, draining = (job() for _ in range(5))
     lose(parts, *REGIONS[:2])
-    lose(stopping, REGIONS[0])
+    lose(drained, REGIONS[0])
     stopped.stop(1)
     draining.stop(1, drains=True)
     ends = [
         lose(whole, *REGIONS),
         lose(parts, REGIONS[2]),
         lose(stopped, REGIONS[0]),
-        stopping.stop(16),
+        drained.stop(16, drains=True),
         lose(draining, REGIONS[0]),
     ]
     assert all(messages == [Cancel()] for messages in ends)
-    assert all(each.failure == LOSS for each in (whole, parts, stopped, stopping, draining))
+    assert all(each.failure == LOSS for each in (whole, parts, stopped, drained, draining))
+
+
+def test_a_job_that_is_stopped_during_a_restart_ends_with_the_last_checkpoint() -> None:
+    coordinator = job()
+    lose(coordinator, REGIONS[0])
+    assert coordinator.stop(16) == [Cancel()]
+    assert coordinator.receive(RegionsReady(1, RestoredState()), 17) == []
+    late = coordinator.receive(SubtaskFinished(Q, wrote("q")), 17)
+    assert late == [AbortOutput(Q, {"file": "q"})]
+    assert coordinator.receive(AttemptCancelled(), 18) == []
+    assert (coordinator.state, coordinator.failure) == ("done", None)
+    assert coordinator.is_stopped
+
+
+def test_a_stop_during_a_restart_waits_for_the_checkpoint_that_is_being_committed() -> None:
+    coordinator = job()
+    coordinator.tick(10)
+    for subtask in READERS:
+        coordinator.receive(SnapshotAcknowledged(subtask, 1, Snapshot()), 11)
+    lose(coordinator, REGIONS[0])
+    assert coordinator.stop(16) == []
+    coordinator.receive(ManifestWritten(1), 17)
+    assert coordinator.receive(CommitRecorded(1), 18) == [Cancel()]
+    assert coordinator.state == "cancelling"
 
 
 def test_a_failed_commit_of_a_lost_subtask_fails_the_attempt() -> None:

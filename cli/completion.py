@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from headrace.cli.pipeline_file import get_default_home
+
 # The variable by which a shell requests completions.
 COMPLETE_VARIABLE = "_HEADRACE_COMPLETE"
 
@@ -62,7 +64,7 @@ class JobName(PipelineFile):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return jobs whose name starts with the text; else files."""
-        home = ctx.params.get("home") or os.environ.get("HEADRACE_HOME") or ".headrace"
+        home = ctx.params.get("home") or get_default_home()
         try:
             names = sorted(name for name in os.listdir(home) if _is_home(home, name))
         except OSError:

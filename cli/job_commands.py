@@ -5,6 +5,8 @@ A command that acts sends a request to the running job, and waits for the operat
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -112,8 +114,7 @@ def savepoint(job: str, to: str | None, home: str) -> None:
         from headrace.cli.control.operation_wait import carry_out
 
         client = find_client(job, home)
-        export = f"headrace state export {client.home.name}"
-        client.wait_for_job(f"{export} makes a savepoint of its newest checkpoint")
+        client.wait_for_job(lambda: _describe_export(client.home))
     body = {} if to is None else {"to": resolve_savepoint_folder(to, client.home)}
     click.echo(carry_out(client, "/v1/savepoints", body)["path"])
 
@@ -165,8 +166,8 @@ def stop(ctx: click.Context, job: str, to: str | None, drain: bool, now: bool, h
         from headrace.cli.control.operation_wait import report_silence
 
         client = find_client(job, home)
-        with report_silence(client.home.name):
-            client.wait_for_job("there is nothing to stop")
+        with report_silence(client.home):
+            client.wait_for_job(lambda: "there is nothing to stop")
     body: dict[str, object] = {"drain": drain}
     if to is not None:
         is_default = to == DEFAULT_FOLDER
@@ -224,8 +225,18 @@ def _describe_leftovers(home: Home) -> str:
     number = _find_newest_checkpoint(home)
     if number is None:
         return f"{home.name} has stopped"
-    makes = f"make the savepoint with: headrace state export {home.name}"
-    return f"{home.name} has stopped at checkpoint {number}; {makes}"
+    return f"{home.name} has stopped at checkpoint {number}; {_describe_export(home)}"
+
+
+def _describe_export(home: Home) -> str:
+    """Return a hint for a job that does not run, and so takes no savepoint."""
+    from headrace.cli.control.job_lookup import format_command
+
+    number = _find_newest_checkpoint(home)
+    if number is None:
+        return "it has no checkpoint to make a savepoint of"
+    export = format_command("state export", home)
+    return f"to make a savepoint of its checkpoint {number}: {export}"
 
 
 def _format_result(name: str, result: dict[str, object]) -> str:
@@ -269,12 +280,22 @@ def rescale(
         from headrace.cli.control.operation_wait import carry_out
 
         client = find_client(job, home)
-        client.wait_for_job("headrace run --parallelism starts it with another parallelism")
+        client.wait_for_job(lambda: _describe_start(job))
     result = carry_out(client, "/v1/rescale", body)
     if result["checkpoint"] is None:
         click.echo(f"{client.home.name} has that parallelism already")
     else:
         click.echo(f"{client.home.name} paused for {result['stood_still_s']:.2f} s")
+
+
+def _describe_start(job: str) -> str:
+    """Return a hint for a job that does not run, and so cannot be rescaled.
+
+    >>> _describe_start("orders")
+    'to start it with another parallelism: headrace run FILE --parallelism N'
+    """
+    file = shlex.quote(job) if os.path.isfile(job) else "FILE"
+    return f"to start it with another parallelism: headrace run {file} --parallelism N"
 
 
 def _parse_part(text: str, ctx: click.Context) -> tuple[str, int]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 
+DEFAULT_HOME = ".headrace"
+HOME_VARIABLE = "HEADRACE_HOME"
+"""The environment variable with the folder of jobs that is used without `--home`."""
+
 
 def add_set_option(command: F) -> F:
     """Add `--set a.b=value`, an option of every command that reads a pipeline."""
@@ -37,12 +41,17 @@ def add_home_option(command: F) -> F:
     return click.option(
         "--home",
         type=click.Path(file_okay=False),
-        default=".headrace",
-        envvar="HEADRACE_HOME",
+        default=DEFAULT_HOME,
+        envvar=HOME_VARIABLE,
         show_default=True,
         show_envvar=True,
         help="The folder of the jobs' checkpoints.",
     )(command)
+
+
+def get_default_home() -> str:
+    """Return the folder of jobs that commands use without `--home`."""
+    return os.environ.get(HOME_VARIABLE) or DEFAULT_HOME
 
 
 def check_home(home: str) -> None:

@@ -12,7 +12,13 @@ import orjson
 
 from headrace.cli.control import job_socket
 from headrace.cli.control.http_messages import JSON_TYPE
-from headrace.cli.control.job_lookup import NoSuchJob, find_home, is_home
+from headrace.cli.control.job_lookup import (
+    NoSuchJob,
+    describe_job_list,
+    find_home,
+    format_command,
+    is_home,
+)
 from headrace.cli.errors import Refusal
 from headrace.core.api.snapshots import SnapshotError
 from headrace.state.storage.home import Home
@@ -129,19 +135,19 @@ class JobClient:
             raise NoAnswer(f"it answered with status {status}")
         return document
 
-    def wait_for_job(self, when_not: str) -> Document:
+    def wait_for_job(self, make_hint: Callable[[], str]) -> Document:
         """Return the job's status and counts, waiting for a job that is starting.
 
-        Raises Refusal; `when_not` is the hint if the job is not running.
+        Raises Refusal; `make_hint` returns its hint if the job is not running.
         """
         waited_until = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
                 return self.fetch_job()
             except (NotListening, ConnectionClosed):
-                self._check_starting(when_not, late=time.monotonic() > waited_until)
+                self._check_starting(make_hint, late=time.monotonic() > waited_until)
             except NoAnswer as error:
-                raise _reject_unanswered(self.home.name, error) from None
+                raise _reject_unanswered(self.home, error) from None
             self.sleep(PAUSE_S)
 
     def request_operation(self, path: str, body: Mapping[str, object]) -> Document:
@@ -151,23 +157,23 @@ class JobClient:
         except (NotListening, ConnectionClosed):
             raise Refusal(f"{self.home.name} has just ended", status=3) from None
         except NoAnswer as error:
-            raise _reject_unanswered(self.home.name, error) from None
+            raise _reject_unanswered(self.home, error) from None
         except KeyboardInterrupt:
             message = f"it is unknown whether {self.home.name} has received the request"
-            raise Refusal(message, "headrace jobs shows the job", 130) from None
+            raise Refusal(message, describe_job_list(self.home), 130) from None
         if status == 202:
             return document
         why = document["error"]
         message = f"{self.home.name}: {why['message']}"
         raise Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
 
-    def _check_starting(self, when_not: str, *, late: bool) -> None:
+    def _check_starting(self, make_hint: Callable[[], str], *, late: bool) -> None:
         try:
             is_held, holder = self.home.find_holder()
         except SnapshotError as error:
             raise Refusal(error.message, error.hint, 3) from None
         if not is_held and (late or not self.is_new_home):
-            raise Refusal(f"{self.home.name} is not running", when_not, 3)
+            raise Refusal(f"{self.home.name} is not running", make_hint(), 3)
         if late:
             message = f"{self.home.name} is starting or ending, and takes no requests ({holder})"
             raise Refusal(message, "try again later", 3)
@@ -191,7 +197,8 @@ def find_client(job: str, root: str, pause: Sleep = time.sleep) -> JobClient:
         pause(PAUSE_S)
 
 
-def _reject_unanswered(name: str, error: NoAnswer) -> Refusal:
+def _reject_unanswered(home: Home, error: NoAnswer) -> Refusal:
     why = "in time" if str(error) == "timed out" else f": {error}"
-    hint = "a slow user function may be blocking it; try again, or end it: headrace stop --now"
-    return Refusal(f"{name} has not answered{'' if why[0] == ':' else ' '}{why}", hint, 1)
+    end = format_command("stop", home, "--now")
+    hint = f"a slow user function may be blocking it; try again, or end it: {end}"
+    return Refusal(f"{home.name} has not answered{'' if why[0] == ':' else ' '}{why}", hint, 1)

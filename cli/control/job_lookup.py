@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Sequence
 
 from headrace.cli.errors import Refusal
+from headrace.cli.pipeline_file import get_default_home
 from headrace.core.api.snapshots import RefusedSnapshot
 from headrace.core.api.storage_url import is_url
 from headrace.state.savepoints.names import SAVEPOINTS
@@ -39,6 +42,21 @@ def find_home(job: str, root: str) -> Home:
     raise _unknown_job(job, root)
 
 
+def format_command(command: str, home: Home, *options: str) -> str:
+    """Return a command on a job, for a hint: as it can be pasted into a shell."""
+    return _format_command(command, home.root, home.name, *options)
+
+
+def describe_job_list(home: Home) -> str:
+    """Return a hint at the command that lists the jobs of a home."""
+    return f"{_format_command('jobs', home.root)} shows the job"
+
+
+def _format_command(command: str, root: str, *arguments: str) -> str:
+    place = () if root == get_default_home() else ("--home", root)
+    return f"headrace {command} {shlex.join([*arguments, *place])}".rstrip()
+
+
 def is_home(home: Home) -> bool:
     """Whether it is the home of a job; a copied home may have only its checkpoints."""
     has_lock = os.path.exists(os.path.join(home.folder, names.LOCK))
@@ -58,10 +76,19 @@ def _unknown_job(job: str, root: str) -> Refusal:
     if os.sep in job or job.endswith((".yaml", ".yml")):
         return Refusal(f'there is no file "{job}"', "wanted the name of a pipeline, or its file")
     there = [home.name for home in list_homes(root)]
-    hint = suggest_name(job, there) or (f"there are {', '.join(there)}" if there else "")
-    return NoSuchJob(
-        f'there is no job "{job}" in {root}', hint or "--home names the folder of jobs"
-    )
+    hint = suggest_name(job, there) or _describe_jobs(there) or "--home names the folder of jobs"
+    return NoSuchJob(f'there is no job "{job}" in {root}', hint)
+
+
+def _describe_jobs(names: Sequence[str]) -> str:
+    """Describe the jobs of a home.
+
+    >>> _describe_jobs(["a"]), _describe_jobs(["a", "b"])
+    ('its only job is a', 'its jobs are a, b')
+    """
+    if len(names) == 1:
+        return f"its only job is {names[0]}"
+    return f"its jobs are {', '.join(names)}" if names else ""
 
 
 def resolve_savepoint_folder(folder: str, home: Home) -> str:

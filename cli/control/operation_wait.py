@@ -16,8 +16,10 @@ from contextlib import contextmanager
 import click
 
 from headrace.cli.control.client import Document, JobClient, NoAnswer, NotListening
+from headrace.cli.control.job_lookup import describe_job_list, format_command
 from headrace.cli.errors import Refusal
 from headrace.core.errors.rendering import escape_unprintable
+from headrace.state.storage.home import Home
 
 PROGRESS_INTERVAL_S = 1.0
 """The interval of progress on a terminal."""
@@ -27,7 +29,6 @@ FIRST_WAIT_S = 3.0
 
 POLL_WAIT_S = 10.0
 ANSWER_MARGIN_S = 5.0
-NOW_HINT = "headrace stop --now ends it at once"
 PAUSE_S = 0.1
 ERASE_LINE = "\r\x1b[K"
 
@@ -47,7 +48,7 @@ def carry_out(client: JobClient, path: str, body: Mapping[str, object]) -> Docum
     except KeyboardInterrupt:
         kind = operation["kind"]
         goes_on = f"the {kind} continues as operation {operation['id']}"
-        raise Refusal(f"{goes_on}; headrace jobs shows the job", status=130) from None
+        raise Refusal(f"{goes_on}; {describe_job_list(client.home)}", status=130) from None
 
 
 @contextmanager
@@ -66,9 +67,9 @@ def watch_process(client: JobClient) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def report_silence(job: str) -> Iterator[None]:
+def report_silence(home: Home) -> Iterator[None]:
     """Print within the `with` that the job does not answer, if that takes long."""
-    line = f"{job}: {SILENT_TEXT}; {NOW_HINT}"
+    line = f"{home.name}: {SILENT_TEXT}; {_describe_immediate_stop(home)}"
     timer = threading.Timer(FIRST_WAIT_S, click.echo, (line,), {"err": True})
     timer.daemon = True
     timer.start()
@@ -76,6 +77,10 @@ def report_silence(job: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def _describe_immediate_stop(home: Home) -> str:
+    return f"to end it at once: {format_command('stop', home, '--now')}"
 
 
 def _wait_for_end(client: JobClient, process: int | None) -> None:
@@ -102,7 +107,7 @@ def open_process(process: int | None) -> int | None:
 
 
 def _follow_operation(client: JobClient, operation: Document) -> Document:
-    shown, wait_s = ProgressLine(client.home.name), FIRST_WAIT_S
+    shown, wait_s = ProgressLine(client.home), FIRST_WAIT_S
     try:
         while operation["state"] in ("waiting", "running"):
             shown.show(operation)
@@ -127,7 +132,7 @@ def _poll_operation(client: JobClient, operation: Document, wait_s: float) -> Do
         status, document = client.send_request("GET", path, timeout_s=wait_s + ANSWER_MARGIN_S)
     except NotListening:
         message = f"the process of {client.home.name} has ended; the request's result is unknown"
-        raise Refusal(message, "headrace jobs shows the newest checkpoint", 1) from None
+        raise Refusal(message, describe_job_list(client.home), 1) from None
     except NoAnswer:
         # Its loop is blocked, or it is just ending.
         time.sleep(PAUSE_S)
@@ -143,8 +148,8 @@ SILENT_TEXT = "the job does not answer: a user function may be blocking it"
 class ProgressLine:
     """Progress on standard error: one line on a terminal; elsewhere a line if a stop takes long."""
 
-    def __init__(self, job: str) -> None:
-        self._job = job
+    def __init__(self, home: Home) -> None:
+        self._home = home
         self.is_live = bool(sys.stderr) and sys.stderr.isatty()
         self._shown: str | None = None
 
@@ -155,7 +160,8 @@ class ProgressLine:
             click.echo(f"{ERASE_LINE}{text}", err=True, nl=False)
         elif operation["kind"] == "stop":
             if self._shown not in (None, text):
-                click.echo(f"{self._job}: {text}; {NOW_HINT}", err=True)
+                hint = _describe_immediate_stop(self._home)
+                click.echo(f"{self._home.name}: {text}; {hint}", err=True)
             self._shown = text
 
     def erase(self) -> None:

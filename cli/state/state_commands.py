@@ -162,7 +162,7 @@ def export(what: str, to: str | None, home: str) -> None:
     moved anywhere, and headrace never removes it; headrace run --from-savepoint resumes from it.
     """
     from headrace.cli.command_group import find_installed_version
-    from headrace.cli.control.job_lookup import resolve_savepoint_folder
+    from headrace.cli.control.job_lookup import format_command, resolve_savepoint_folder
     from headrace.cli.process_limits import check_process_limits
     from headrace.state.savepoints.creation import take_savepoint
     from headrace.state.savepoints.export import OutputNotCommitted
@@ -187,7 +187,7 @@ def export(what: str, to: str | None, home: str) -> None:
         click.echo(take_savepoint(opened, find_installed_version(), number, to))
     except OutputNotCommitted as error:
         if is_held:
-            error.hint = f"the job runs: headrace savepoint {opened.name}"
+            error.hint = f"the job runs: {format_command('savepoint', opened)}"
         raise
 
 

@@ -122,7 +122,8 @@ def test_a_stop_whose_savepoint_fails_says_what_there_is(
     assert (ran.status, ran.out) == (3, "")
     assert ran.err.startswith("headrace: test: ")
     left = f"test has stopped at checkpoint {checkpoint}; "
-    assert ran.err.endswith(f"\n      {left}make the savepoint with: headrace state export test\n")
+    makes = f"to make a savepoint of its checkpoint {checkpoint}: headrace state export test"
+    assert ran.err.endswith(f"\n      {left}{makes} --home home\n")
     export = headrace("state", "export", "test", "--home", "home")
     assert open_savepoint(export.out.strip()).number == checkpoint
 
@@ -146,7 +147,7 @@ def test_a_first_run_that_is_starting_is_waited_for(tmp_path: Path, what: str) -
         asks = client.find_client(
             str(tmp_path / what) if "." in what else what, str(tmp_path / "home"), pause
         )
-        assert asks.wait_for_job("")["name"] == "test"
+        assert asks.wait_for_job(str)["name"] == "test"
 
 
 def test_a_job_that_was_stopped_is_not_waited_for(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_job_that_was_stopped_is_not_waited_for(tmp_path: Path) -> None:
         raise AssertionError("it is waited for")
 
     with pytest.raises(Refusal, match="test is not running"):
-        client.find_client("test", home.root, pause).wait_for_job("")
+        client.find_client("test", home.root, pause).wait_for_job(str)
 
 
 @pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["rescale", "--parallelism", "2"]])

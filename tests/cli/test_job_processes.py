@@ -136,7 +136,7 @@ def test_a_client_that_disconnects_ends_only_the_waiting(tmp_path: Path) -> None
     job = start(tmp_path, "p.yaml", "--log", "json")
     met(tmp_path / "begun", "r").close()
     asks = client(tmp_path, "stuck")
-    asks.wait_for_job("")
+    asks.wait_for_job(str)
     clients = [asking(tmp_path, "savepoint", "stuck", "--to", name) for name in ("a", "b")]
     while len(asks.send_request("GET", "/v1/operations")[1]["operations"]) < 2:
         assert job.poll() is None
@@ -231,7 +231,7 @@ def test_a_stop_that_takes_long_says_what_it_waits_for(tmp_path: Path) -> None:
     line = stop.stderr.readline()
     assert re.fullmatch(
         r"stuck: stop: waiting for checkpoint \d+: numbers > mapped > out; "
-        r"headrace stop --now ends it at once\n",
+        r"to end it at once: headrace stop stuck --now\n",
         line,
     )
     met(tmp_path / "release", "w").close()

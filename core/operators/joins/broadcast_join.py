@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.api.state import Redistribution
+from headrace.core.api.state import Entries, Redistribution
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.joins.join_sides import (
     LEFT,
@@ -75,11 +75,15 @@ class BroadcastJoin(ClocklessOperator, UndelayedOperator):
         # By arrival all subtasks have equal rows; with event time, a slower subtask has more.
         spread = Redistribution.UNION if matching.uses_event_time else Redistribution.BROADCAST
         self._rules_state = context.state.open_entries(RULES_STATE, spread)
-        self._waiting_state = context.state.open_entries(WAITING_STATE, Redistribution.LIST)
+        self._waiting_state: Entries | None = None
+        """The buffered left rows; None: rows are joined as they arrive."""
+        if matching.uses_event_time:
+            self._waiting_state = context.state.open_entries(WAITING_STATE, Redistribution.LIST)
         self._rules = self._rules_state.rows
         if self._rules is not None and matching.uses_event_time:
             self._rules = self._rules.unique(maintain_order=True)
-        self._waiting = [] if self._waiting_state.rows is None else [self._waiting_state.rows]
+        waiting = None if self._waiting_state is None else self._waiting_state.rows
+        self._waiting = [] if waiting is None else [waiting]
         self._valid: pl.DataFrame | None = None
         """With event time, the right rows with their end of validity; None: there are new ones."""
         self._next_end_us: int | None = None
@@ -160,7 +164,8 @@ class BroadcastJoin(ClocklessOperator, UndelayedOperator):
         """Write buffered and valid rows to the state."""
         import polars as pl
 
-        self._waiting_state.rows = pl.concat(self._waiting) if self._waiting else None
+        if self._waiting_state is not None:
+            self._waiting_state.rows = pl.concat(self._waiting) if self._waiting else None
         self._rules_state.rows = self._rules
 
     @property

@@ -26,6 +26,7 @@ from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.operator import OperatorChain, Output
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan, nodes
+from headrace.core.plan.states import get_step_state
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
 from headrace.core.types.key_groups import partition_by_owner
 from headrace.core.types.row_order import add_row_order, number_rows
@@ -106,6 +107,12 @@ def _row(chance: random.Random, reached: datetime) -> dict[str, Any]:
 END = [Event(20_000_000), Event(0, (), MAX_WATERMARK_US)]
 
 
+def list_declared_names(plan: Plan, step: str) -> frozenset[str]:
+    """Return the names of the states that a plan declares for a step."""
+    summary = get_step_state(plan.part(step), plan.key_groups)
+    return frozenset(state.name for state in summary.states) if summary else frozenset()
+
+
 class HeldToContract(MemoryBackend):
     """State in memory that looks at what operators make of the rows they put together."""
 
@@ -160,7 +167,10 @@ class Subtasks:
         for chain in self._chains():
             chain.flush_to_state()
         parts = (each.states.get("step", []) for each in self.compiled)
-        return tuple(state.freeze() for states in parts for state in states)
+        frozen = tuple(state.freeze() for states in parts for state in states)
+        declared = list_declared_names(self.plan, "step")
+        assert all(each.names <= declared for each in frozen), (declared, frozen)
+        return frozen
 
     def begin_anew(self, parallelism: int) -> None:
         """Restart as after a crash, from a snapshot, with this many subtasks.

@@ -30,8 +30,8 @@ class StoredPart(msgspec.Struct):
     size: Annotated[int, Meta(ge=0)] = field(name="size")
 
 
-class FilesHandle(msgspec.Struct):
-    """The parts to commit."""
+class FilesHandle(msgspec.Struct, forbid_unknown_fields=True):
+    """The parts to commit. An unknown key may be a damaged optional one, so it is refused."""
 
     parts: list[StoredPart] = field(name="parts")
     appends: bool = field(name="beside", default=False)

@@ -10,6 +10,7 @@ Parts are identified by name, not by number.
      "sources": {"orders": [{"split": "in/a.jsonl", "number": 0, "position": 120,
                              "rows": 9, ..., "identity": ...}]},      if the source gives one
      "states": {"totals": [[...], [...]]},         by subtask, the state backend's documents
+     "state_names": {"totals": [[["windows"]], [["windows"]]]},    those in each document
      "sinks": {"out": {"handles": [...], "writers": [...]}},
      "counts": {"parts": {"orders": [120, 118, 2, 0, 0], ...}, "failed": {}}}  (checkpoint/counters)
 
@@ -31,6 +32,7 @@ from headrace.core.api.snapshots import Manifest
 from headrace.core.api.splits import Handle, Progress, Split, SubtaskId
 from headrace.core.api.state import Document
 from headrace.core.checkpoint.counters import JobCounters, add_snapshots
+from headrace.core.checkpoint.manifest_document import list_state_names
 from headrace.core.coordination.messages import RestoredState, Snapshot, WriteManifest
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import list_clause_texts, location_text
@@ -121,6 +123,7 @@ def build_manifest(
     """Build the document of a checkpoint; `base` is the one that the attempt resumed from."""
     fingerprints = build_fingerprints(plan)
     before = base.counters if base else JobCounters()
+    states = {step: _collect_states(step, plan, keep.snapshots) for step in fingerprints}
     return {
         "version": version,
         "pipeline": plan.name,
@@ -138,7 +141,8 @@ def build_manifest(
             for part in plan
             if isinstance(part, nodes.Source)
         },
-        "states": {step: _collect_states(step, plan, keep.snapshots) for step in fingerprints},
+        "states": states,
+        "state_names": {step: list_state_names(subtasks) for step, subtasks in states.items()},
         "sinks": {
             part.name: _describe_sink(part.name, plan, keep)
             for part in plan

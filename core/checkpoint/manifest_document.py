@@ -2,10 +2,15 @@
 
 It has what every landed version writes; keys of later versions have defaults, and unknown keys are
 ignored. Documents of state backends and of connectors are checked by those that read them.
+
+Names of states are checked here: a state under another name would be stored again and again, while
+its step starts empty. The states that a plan declares do not tell which names are right, because
+early versions did not declare all that they opened. So a manifest records the names that it has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -16,6 +21,8 @@ from headrace.core.api.stored_documents import MalformedDocument, convert_docume
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Plain: TypeAlias = dict[str, Any]
+StateNames: TypeAlias = list[list[list[str]]]
+"""The sorted names of the states in each document of a step, by subtask."""
 
 
 class PartDocument(msgspec.Struct):
@@ -63,6 +70,12 @@ class FingerprintDocument(msgspec.Struct):
     has_having: bool = field(name="having")
     emitted_columns: list[str] = field(name="shows", default_factory=list)
     join_columns: tuple[list[str], list[str], bool] | None = field(name="laid_out", default=None)
+
+
+class StatesDocument(msgspec.Struct):
+    """The states of a step in some key groups; all but their names is the state backend's."""
+
+    states: Plain = field(name="states")
 
 
 class HandleDocument(msgspec.Struct):
@@ -153,9 +166,10 @@ class ManifestDocument(msgspec.Struct):
     parts: dict[str, PartDocument] = field(name="parts")
     fingerprints: dict[str, FingerprintDocument] = field(name="kept")
     sources: dict[str, list[SplitDocument]] = field(name="sources")
-    states: dict[str, list[list[Plain]]] = field(name="states")
+    states: dict[str, list[list[StatesDocument]]] = field(name="states")
     sinks: dict[str, SinkDocument] = field(name="sinks")
     counts: CountsDocument = field(name="counts")
+    state_names: dict[str, StateNames] | None = field(name="state_names", default=None)
     reader_metadata: dict[str, ReadingDocument] = field(name="readings", default_factory=dict)
 
 
@@ -172,3 +186,28 @@ def check_manifest(document: Manifest) -> None:
     }
     if missing := named - manifest.parts.keys():
         raise MalformedDocument(f"it does not describe the part {min(missing)}")
+    if manifest.state_names is not None:
+        _check_state_names(document, manifest.state_names)
+
+
+def list_state_names(subtasks: Iterable[Iterable[Mapping[str, Any]]]) -> StateNames:
+    """Return the names of the states in each document of a step, by subtask."""
+    return [[sorted(document["states"]) for document in documents] for documents in subtasks]
+
+
+def _check_state_names(manifest: Mapping[str, Any], recorded: Mapping[str, StateNames]) -> None:
+    """Check that the states have the names that were recorded. Raises MalformedDocument."""
+    found = {step: list_state_names(subtasks) for step, subtasks in manifest["states"].items()}
+    if differing := recorded.keys() ^ found.keys():
+        raise MalformedDocument(f"it has only half of the state of {min(differing)}")
+    for step, names in found.items():
+        if names != recorded[step]:
+            has, wanted = _flatten(names), _flatten(recorded[step])
+            if unknown := has - wanted:
+                raise MalformedDocument(f"{step} has an unknown state {min(unknown)}")
+            missing = min(wanted - has, default="in a subtask")
+            raise MalformedDocument(f"{step} lacks its state {missing}")
+
+
+def _flatten(names: StateNames) -> set[str]:
+    return {name for documents in names for document in documents for name in document}

@@ -57,8 +57,11 @@ def get_shape_name(shape: StateDescriptor) -> str:
     return TABLE if shape.is_table else RUNS
 
 
-class FrameSegment(msgspec.Struct):
-    """Rows of a frame after the first `skip`, except those whose numbers are in `gone`."""
+class FrameSegment(msgspec.Struct, forbid_unknown_fields=True):
+    """Rows of a frame after the first `skip`, except those whose numbers are in `gone`.
+
+    Another key may be a damaged `gone`: without it, deleted rows would return.
+    """
 
     frame: FrameBlobNames = field(name="frame")
     skip: int = field(name="skip")

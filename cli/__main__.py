@@ -1,11 +1,13 @@
 """Entry point of `headrace`, and of `python -m headrace.cli`."""
 
-from typing import NoReturn
-
 from headrace.cli.process_setup import ensure_utf8, exit_on_interrupt
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-def main() -> NoReturn:
+
+def main() -> "NoReturn":
     """Run the command line of this process, and exit."""
     exit_on_interrupt()
     ensure_utf8()

@@ -4,30 +4,32 @@ Ctrl-C ends the process without a traceback, whatever is being imported. Paths a
 where the locale knows only ASCII (`LC_ALL=C`), even if Python's UTF-8 mode is switched off: names
 of files come from pipelines, which are UTF-8, and Python cannot change how it encodes them later.
 
-The module imports nothing but what Python itself has loaded.
+The module imports nothing but what Python itself has loaded: `_signal` and not `signal`, which
+imports `enum`. Until it has run, Ctrl-C leaves a traceback of Python's own start.
 """
 
-from __future__ import annotations
-
+import _signal  # type: ignore[import-not-found]
 import codecs
 import os
-import signal
 import sys
-from types import FrameType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 INTERRUPTED_STATUS = 130
 
 
 def exit_on_interrupt() -> None:
     """Exit on Ctrl-C without an exception, unless it is ignored or handled."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _exit_process)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _exit_process)
 
 
 def raise_on_interrupt() -> None:
     """Raise KeyboardInterrupt on Ctrl-C again, for a command that handles it."""
-    if signal.getsignal(signal.SIGINT) is _exit_process:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if _signal.getsignal(_signal.SIGINT) is _exit_process:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 
 
 def ensure_utf8() -> None:
@@ -38,6 +40,6 @@ def ensure_utf8() -> None:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
-def _exit_process(number: int, frame: FrameType | None) -> None:
+def _exit_process(number: int, frame: "FrameType | None") -> None:
     os.write(2, b"stopped\n")
     os._exit(INTERRUPTED_STATUS)

@@ -1,15 +1,14 @@
 """The names that user code imports: `from headrace import Process, value`.
 
 Each is loaded from its module when it is first used, so that `import headrace`, and with it every
-command, loads nothing. The hyphen in this folder's name prevents a second import of this module as
-a part of `headrace.core`.
+command, loads nothing: not even `typing`, which takes longer than the start of Python, and in which
+Ctrl-C would leave a traceback (cli/process_setup). The hyphen in this folder's name prevents a
+second import of this module as a part of `headrace.core`.
 
 Tests: tests/test_public_names.py.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from headrace.core.api.window_classes import Aggregate, Trigger, Window
     from headrace.core.process.descriptors import State, list_of, map_of, shared, timer, value
@@ -53,6 +52,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
         found = getattr(import_module(f"headrace.core.{_MODULES[name]}"), name)
         globals()[name] = found
         return found

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli.processes import limited
+from tests.support.paths import ROOT
 
 HEADRACE = (sys.executable, "-m", "headrace.cli")
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0"}
@@ -45,6 +46,31 @@ def test_ctrl_c_while_python_imports_leaves_no_traceback(
     assert process.returncode == 130
     # Each of several signals may be answered.
     assert set(said) <= {"stopped"}
+
+
+LOADED_EARLY = """\
+import site, sys
+before = {*sys.modules}
+import headrace.cli.__main__
+print(*sorted({*sys.modules} - before))
+"""
+
+
+def test_nothing_is_imported_before_ctrl_c_is_handled(tmp_path: Path) -> None:
+    """Python imports nothing more at its own start where headrace is installed from a wheel."""
+    package = tmp_path / "headrace"
+    package.mkdir()
+    (package / "__init__.py").symlink_to(ROOT / "core" / "root-package" / "__init__.py")
+    (package / "cli").symlink_to(ROOT / "cli")
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", LOADED_EARLY],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours = {"headrace", "headrace.cli", "headrace.cli.__main__", "headrace.cli.process_setup"}
+    assert {*ran.stdout.split()} == ours
 
 
 PIPELINE = """\

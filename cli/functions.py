@@ -37,6 +37,9 @@ def functions(word: str | None, form: str) -> None:
     WORD is a function, an aggregate or an operator: `headrace functions substring`. Any other word
     lists the functions with that text in their name or description: `headrace functions position`.
     """
+    from headrace.cli.process_limits import check_loading_limits
+
+    check_loading_limits()
     from headrace.core.aggregates.catalog import ENTRIES, ENTRIES_BY_NAME
 
     wanted = (word or "").lower().removesuffix("()")

@@ -18,8 +18,11 @@ from headrace.core.errors.resource_limits import THREADS, find_shortage
 
 MIN_OPEN_FILES, SPARK_OPEN_FILES = 64, 512
 MIN_ADDRESS_SPACE, SPARK_ADDRESS_SPACE = 2 << 30, 16 << 30
-LOADED_ADDRESS_SPACE = 256 << 20
-"""The address space of the libraries that read a pipeline."""
+LOADED_ADDRESS_SPACE = 400 << 20
+"""The address space of the libraries that read a pipeline, such as Polars.
+
+With less, Polars prints a warning that its binary is missing, or has no memory for its first call.
+"""
 ADDRESS_SPACE_PER_CPU = 128 << 20
 """The address space of the threads of a processor, most of which is never used."""
 SPARE_THREADS = 24
@@ -40,7 +43,7 @@ def check_process_limits(*, spark: bool = False) -> None:
 
 
 def check_loading_limits() -> None:
-    """Check that the process can load what reads a pipeline. Raises Refusal."""
+    """Check that the process can load Polars, before anything imports it. Raises Refusal."""
     _check_address_space(LOADED_ADDRESS_SPACE)
 
 

@@ -127,10 +127,10 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     options = RunOptions.from_parameters(parameters)
     if conflict := options.find_conflict():
         raise click.UsageError(conflict, ctx)
+    check_process_limits(spark=options.batch)
     checked, report = _load_pipeline(options, signals)
     if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
-    check_process_limits(spark=options.batch)
     if options.batch:
         ctx.exit(run_batch(options, checked, checked.plan, report, signals))
     is_resumable = _check_checkpoint_options(options, checked.plan, ctx)

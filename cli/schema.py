@@ -14,6 +14,9 @@ def schema(file: str | None) -> None:
     of a JSON, CSV or Parquet file (also .gz and .zst) and prints a `schema:` block to paste into a
     source.
     """
+    from headrace.cli.process_limits import check_loading_limits
+
+    check_loading_limits()
     if file is None:
         _print_json_schema()
     else:

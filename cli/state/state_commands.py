@@ -198,6 +198,9 @@ def state() -> None:
     WHAT is JOB for a job's newest checkpoint, JOB@N for its checkpoint N, or the folder of a
     savepoint. JOB is the name of a pipeline; --home is the folder of its checkpoints.
     """
+    from headrace.cli.process_limits import check_loading_limits
+
+    check_loading_limits()
 
 
 for command in (ls, show, query, diff, export):

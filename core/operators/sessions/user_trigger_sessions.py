@@ -126,10 +126,24 @@ class UserTriggerSessions(TriggerSessionOperator):
         if self._window.keeps_rows:
             fired = self._add_states(fired, merged)
             before, now = _append(before, found.fired), _append(now, fired)
-        for timers in self._timers.values():
-            known = self._find_first(timers, before, self._ended_us)
-            timers.add(self._find_first(timers, now, self._ended_us), known)
+        self._record_timers(now, before, self._ended_us)
         return replace(merged, open=opened, fired=fired)
+
+    def _record_timers(
+        self,
+        now: pl.DataFrame,
+        before: pl.DataFrame,
+        ended_us: int,
+        taken: TimerIndex | None = None,
+    ) -> None:
+        """Record the first timers of keys, by both clocks, after calls of the class.
+
+        `before` are the sessions as they were, whose timers are recorded, except in the index from
+        which the keys were `taken`.
+        """
+        for timers in self._timers.values():
+            known = None if timers is taken else self._find_first(timers, before, ended_us)
+            timers.add(self._find_first(timers, now, ended_us), known)
 
     def _add_states(self, sessions: pl.DataFrame, merged: MergedSessions) -> pl.DataFrame:
         """Add what the class stores of each session."""
@@ -200,7 +214,7 @@ class UserTriggerSessions(TriggerSessionOperator):
         now = now.with_columns(pl.col(WAS_FIRED) | fires)
         self._open.add_sessions(now.filter(~pl.col(WAS_FIRED)))
         self._fired.add(now.filter(WAS_FIRED))
-        timers.add(self._find_first(timers, now, ended_us))
+        self._record_timers(now, stored, ended_us, taken=timers)
         if not firings:
             return None
         # A timer fires before a session that closes in the next microsecond.

@@ -137,7 +137,7 @@ class UserTriggerWindows(RowTriggerWindows):
         if firings and not keeps_rows:
             now = now.filter(pl.Series([not window.firings for window in windows]))
         filed.runs.add(now)
-        timers.add(self._find_first(timers, now, ended_us))
+        self._record_timers(now, known, ended_us, taken=timers)
         if not firings:
             return None
         # A timer fires before a window that ends in the next microsecond.
@@ -191,11 +191,26 @@ class UserTriggerWindows(RowTriggerWindows):
         now = last.join(cut_rows.trigger_state, on=by, how="left", nulls_equal=True).with_columns(
             news
         )
-        for timers in self._timers.values():
-            known, ended_us = cut_rows.known, self._clock.now_us
-            before = None if known is None else self._find_first(timers, known, ended_us)
-            timers.add(self._find_first(timers, now, ended_us), before)
+        self._record_timers(now, cut_rows.known, self._clock.now_us)
         return now
+
+    def _record_timers(
+        self,
+        now: pl.DataFrame,
+        known: pl.DataFrame | None,
+        ended_us: int,
+        taken: TimerIndex | None = None,
+    ) -> None:
+        """Record the first timers of keys, by both clocks, after calls of the class.
+
+        `known` are the windows as they were, whose timers are recorded, except in the index from
+        which the keys were `taken`.
+        """
+        for timers in self._timers.values():
+            before = None
+            if known is not None and timers is not taken:
+                before = self._find_first(timers, known, ended_us)
+            timers.add(self._find_first(timers, now, ended_us), before)
 
     def _open_windows(self, groups: pl.DataFrame, known: pl.DataFrame | None) -> list[OpenWindow]:
         """Return these windows with the stored state of the class."""

@@ -39,28 +39,36 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Own(Trigger):
     state = {"n": "bigint"}
     wake = timer()
+    alarm = timer(time="processing")
 
     def on_row(self, row, state, window):
         ROW
 
     def on_timer(self, at, state, window):
-        return True
+        TIMER
 
     def merge(self, states):
         MERGE
 """
 SUM = "state['n'] = (state['n'] or 0) + row['x']; return state['n'] > 5"
-MERGE = "return {'n': sum(each['n'] for each in states), 'wake': states[-1]['wake']}"
+MERGE = "return {**states[-1], 'n': sum(each['n'] for each in states)}"
 
 
 def ran(
-    folder: Path, on_row: str = SUM, merge: str = MERGE, at_end: bool = True, **more: Any
+    folder: Path,
+    on_row: str = SUM,
+    merge: str = MERGE,
+    at_end: bool = True,
+    on_timer: str = "return True",
+    **more: Any,
 ) -> Driven:
     """Sessions with a gap of ten seconds; by default they fire when x sums up to more than 5."""
-    (folder / "own.py").write_text(OWN.replace("ROW", on_row).replace("MERGE", merge))
-    state = Schema((Field("n", BIGINT), Field("wake", TIMESTAMP)))
+    text = OWN.replace("ROW", on_row).replace("MERGE", merge).replace("TIMER", on_timer)
+    (folder / "own.py").write_text(text)
+    times = (Field(name, TIMESTAMP) for name in ("wake", "alarm"))
+    state = Schema((Field("n", BIGINT), *times))
     of = Schema((Field("k", STRING), Field("x", BIGINT)))
-    code, timers = UserCode(folder, "own.py", "Own"), (("wake", False),)
+    code, timers = UserCode(folder, "own.py", "Own"), (("wake", False), ("alarm", True))
     own = Trigger(code=code, input_columns=of, state=state, timers=timers, fires_at_end=at_end)
     return driven(aggregate(Window(Session(us(10)), trigger=own, **more)))
 
@@ -97,6 +105,18 @@ def test_timers_fire_sessions_that_do_not_fire_at_their_ends(tmp_path: Path) -> 
     assert step.operator.pending_rows == 0
 
 
+@pytest.mark.parametrize(("first", "second"), [("wake", "alarm"), ("alarm", "wake")])
+def test_a_timer_sets_a_timer_of_the_other_clock(first: str, second: str, tmp_path: Path) -> None:
+    body = f"state['n'], state['{first}'] = 0, EPOCH + timedelta(seconds=row['x']); return False"
+    again = f"state['{second}'] = at + timedelta(seconds=2) if self.timer == '{first}' else None"
+    step = ran(tmp_path, body, on_timer=f"{again}; return True")
+    step.rows((1, "a", 5))
+    advance = {"wake": step.time, "alarm": step.tick}
+    assert advance[first](6) == [("a", 1, 11, 1, 5)]
+    assert advance[second](6.5) == []
+    assert advance[second](8) == [("a", 1, 11, 1, 5)]
+
+
 def test_a_merged_state_has_its_timers(tmp_path: Path) -> None:
     wake = "EPOCH + timedelta(seconds=row['x']) if row['x'] else state['wake']"
     step = ran(tmp_path, f"state['n'] = 0; state['wake'] = {wake}; return False")
@@ -116,8 +136,8 @@ def test_timers_and_ends_of_sessions_fire_in_the_order_of_time(tmp_path: Path) -
     ("merge", "said"),
     [
         ("return None", "own.py:Own: merge must return a dict, got None (key k='a', "),
-        ("return {'n': 1}", "own.py:Own keeps n, not n, wake (key k='a', rows of a session"),
-        ("return 1 / 0", "own.py:19: ZeroDivisionError: division by zero (key k='a', "),
+        ("return {'n': 1}", "own.py:Own keeps n, not n, wake, alarm (key k='a', rows of a session"),
+        ("return 1 / 0", "own.py:20: ZeroDivisionError: division by zero (key k='a', "),
     ],
 )
 def test_a_mistake_in_a_merge_is_told_with_key_and_session(

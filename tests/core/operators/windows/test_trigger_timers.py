@@ -199,6 +199,18 @@ def test_a_job_wakes_for_a_timer_of_the_wall_clock(tmp_path: Path) -> None:
     assert found == [(1, 2, 7)], "the last rows come 5 s later, and then the end"
 
 
+@pytest.mark.parametrize(("one", "other"), [("first", "wake"), ("wake", "first")])
+def test_a_timer_sets_a_timer_of_the_other_clock(one: str, other: str, tmp_path: Path) -> None:
+    body = f"state['{one}'] = EPOCH + timedelta(seconds=row['x']); return False"
+    again = f"state['{other}'] = at + timedelta(seconds=2) if self.timer == '{one}' else None"
+    step = ran(tmp_path, body, f"{again}; return True")
+    step.rows((1, "a", 5))
+    advance = {"first": step.time, "wake": step.tick}
+    assert advance[one](6) == [("a", 0, 10, 1, 5)]
+    assert advance[other](6.5) == []
+    assert advance[other](8) == [("a", 0, 10, 1, 5)]
+
+
 def test_windows_by_the_wall_clock_have_timers_by_it(tmp_path: Path) -> None:
     step = driven(aggregate(Window(TEN, uses_processing_time=True, trigger=own(tmp_path, CLOCK))))
     step.tick(100)

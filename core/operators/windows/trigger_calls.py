@@ -103,6 +103,8 @@ class TriggerCaller:
         """The names of timers, and whether each is by the wall clock."""
         self.timer: str | None = None
         self.now_us: Callable[[], int] = context.now_us
+        self.reached_us = NO_CLOCK_US
+        """The watermark that has arrived, while timers fire before the clock of windows is set."""
         self._by_wall_clock = window.uses_processing_time
         self._code = trigger.code
         self._context = context
@@ -113,7 +115,7 @@ class TriggerCaller:
     @property
     def watermark_us(self) -> int | None:
         """The current watermark; None before the first one, and in windows by the wall clock."""
-        clock_us = self._context.state.clock_us
+        clock_us = max(self._context.state.clock_us, self.reached_us)
         return None if self._by_wall_clock or clock_us == NO_CLOCK_US else clock_us
 
     def create_state(self) -> dict[str, Any]:

@@ -132,6 +132,7 @@ class UserTriggerWindows(RowTriggerWindows):
         windows = self._open_windows(known.select(filed.group_columns), known)
         by_window_clock = timers is self._timers.get(self._window.uses_processing_time)
         due = DueTimers(timers.names, before_us, by_window_clock, keeps_rows)
+        self._caller.reached_us = ended_us
         firings = due.fire(windows, self._caller)
         now = self._caller.replace_states(known, windows)
         if firings and not keeps_rows:

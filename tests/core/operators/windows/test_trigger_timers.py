@@ -228,7 +228,8 @@ def test_the_class_sees_the_watermark_and_the_name_of_its_timer(tmp_path: Path) 
     step = ran(
         tmp_path,
         f"assert self.timer is None and self.watermark is None; {SET}",
-        "assert self.timer == 'first' and at == EPOCH + timedelta(seconds=5); return True",
+        "assert self.timer == 'first' and at == EPOCH + timedelta(seconds=5); "
+        "assert self.watermark == EPOCH + timedelta(seconds=6); return True",
     )
     step.rows((1, "a", 5))
     assert step.time(6) == [("a", 0, 10, 1, 5)]

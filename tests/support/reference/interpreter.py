@@ -1,15 +1,16 @@
 """An interpreter of plans over bounded inputs: the result that streams and batches must reach.
 
-No row is late, and a changelog is the table that it ends as. Time does not pass: whatever depends
-on the progress of watermarks (`ttl`, windows by the wall clock, firing by time without
-accumulation) has no single answer and is refused.
+By default no row is late, and a changelog is the table that it ends as. Time does not pass:
+whatever depends on the progress of watermarks or of the wall clock (`ttl`, windows by the wall
+clock, firing by time without accumulation) has no single answer and is refused. With a timeline,
+windows have one.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cmp_to_key
 
@@ -31,11 +32,13 @@ from headrace.core.plan.nodes.windows import Window
 from headrace.core.plan.row_expressions import find_fallible_expressions
 from headrace.core.types.data_types import to_polars
 from tests.support.reference import process_classes
+from tests.support.reference.firings import Found
 from tests.support.reference.joins import joined
 from tests.support.reference.lookups import looked_up
 from tests.support.reference.rows import Row, Value, evaluated, frame_of, same
+from tests.support.reference.timeline import AT_ONCE, Timeline
 from tests.support.reference.user_functions import applied, mapped
-from tests.support.reference.windows import Found, windows
+from tests.support.reference.windows import windows
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Rows = list[Row]
@@ -43,34 +46,57 @@ Inputs = Mapping[str, Sequence[Sequence[dict[str, Value]]]]
 """The rows of each split of each source, and the rows of each lookup's table."""
 
 
+@dataclass(frozen=True)
+class Course:
+    """The order in which rows arrive, and which of the results of windows are wanted."""
+
+    in_time: bool = False
+    """Whether rows arrive in the order of event time, as in a batch run."""
+    every_firing: bool = False
+    """Whether the windows of a changelog have a row for each of their firings."""
+    timeline: Timeline = AT_ONCE
+
+
 def interpret(
-    plan: nodes.Plan, inputs: Inputs, *, in_time: bool = False, every_firing: bool = False
+    plan: nodes.Plan,
+    inputs: Inputs,
+    *,
+    in_time: bool = False,
+    every_firing: bool = False,
+    timeline: Timeline = AT_ONCE,
 ) -> dict[str, Rows]:
     """Return the rows of every stream and of every sink, by name.
 
-    Rows arrive in the order of the input, or, with `in_time`, of event time, as in a batch run.
-    With `every_firing`, the windows of a changelog have a row for each firing of a count trigger.
+    Rows arrive in the order of the input, of the timeline, or, with `in_time`, of event time, as in
+    a batch run. With `every_firing`, the windows of a changelog have a row for each firing.
     """
+    course = Course(in_time, every_firing, timeline)
     streams: dict[str, Rows] = {name: [] for name in plan.streams}  # no row is late or bad
     for number, part in enumerate(plan):
         match part:
             case nodes.Source():
-                streams[part.name] = _read(part, number, inputs[part.name])
-            case nodes.Step():
-                emitted = _step(
-                    part, *_input(part, streams), inputs.get(part.name, ()), in_time, every_firing
+                streams[part.name] = _read(
+                    part, number, inputs[part.name], timeline.arrivals.get(part.name, ())
                 )
+            case nodes.Step():
+                emitted = _step(part, *_input(part, streams), inputs.get(part.name, ()), course)
                 streams.update(emitted)
             case nodes.Sink():
                 streams[part.name] = streams[part.input]
     return streams
 
 
-def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str, Value]]]) -> Rows:
+def _read(
+    source: nodes.Source,
+    number: int,
+    splits: Sequence[Sequence[dict[str, Value]]],
+    arrivals: Sequence[Sequence[int]],
+) -> Rows:
     found = []
     for split, rows in enumerate(splits):
         for at, values in enumerate(rows):
-            row = Row(dict(values), None, (0,))
+            clock_us = arrivals[split][at] if arrivals else 0
+            row = Row(dict(values), None, (0,), clock_us)
             if source.times:
                 times = {c.name: evaluated(c.value, [row])[0] for c in source.times}
                 values = {**values, **times}
@@ -81,8 +107,8 @@ def _read(source: nodes.Source, number: int, splits: Sequence[Sequence[dict[str,
             at_time = values[source.event_time] if source.event_time else None
             time = None if at_time is None else _us(at_time)
             values = {name: value for name, value in values.items() if name in source.schema}
-            found.append(Row(dict(values), time, (time or 0, number, split, at)))
-    return found
+            found.append(Row(dict(values), time, (time or 0, number, split, at), clock_us))
+    return sorted(found, key=lambda row: row.clock_us)
 
 
 def _input(step: nodes.Step, streams: Mapping[str, Rows]) -> tuple[Rows, dict[str, Rows]]:
@@ -101,10 +127,9 @@ def _step(
     rows: Rows,
     others: dict[str, Rows],
     tables: Sequence[Sequence[dict[str, Value]]],
-    in_time: bool,
-    every_firing: bool,
+    course: Course,
 ) -> dict[str, Rows]:
-    if in_time:
+    if course.in_time:
         rows = sorted(rows, key=lambda row: row.order)
     joins = get_two_input_operation(step) is not None
     for operation in step.operations[joins:]:
@@ -124,13 +149,13 @@ def _step(
             case nodes.Route(branches):
                 others |= _route(step.name, branches, rows)
             case nodes.Aggregate():
-                rows = [*_aggregate(operation, rows, every_firing)]
+                rows = [*_aggregate(operation, rows, course)]
                 if operation.having is not None:
                     rows = _where(operation.having.condition, rows)
             case nodes.Apply():
-                rows = [*_apply(operation, rows, every_firing)]
+                rows = [*_apply(operation, rows, course)]
             case nodes.Top():
-                rows = [*_top(operation, rows)]
+                rows = [*_top(operation, rows, course)]
             case nodes.Dedup():
                 rows = [*_dedup(operation, rows)]
             case nodes.Process():
@@ -252,31 +277,35 @@ def _grouped(
     return list(groups.values())
 
 
-def _windows(
-    window: Window | None, ttl: object, rows: Rows, every_firing: bool = False
-) -> Iterator[Found]:
-    fired = window is not None and window.trigger is not None and window.trigger.every_us
-    if ttl or (window and (window.uses_processing_time or (fired and not window.keeps_rows))):
+def _windows(window: Window | None, ttl: object, rows: Rows, course: Course) -> Iterator[Found]:
+    if ttl or (window and course.timeline is AT_ONCE and _depends_on_time(window)):
         raise NotImplementedError("what depends on how time passes has no single answer")
     if window is None:
         yield Found(None, None, tuple(rows))
     else:
-        yield from windows(window, rows, every_firing=every_firing)
+        yield from windows(window, rows, course.timeline, every_firing=course.every_firing)
 
 
-def _aggregate(operation: nodes.Aggregate, rows: Rows, every_firing: bool) -> Iterator[Row]:
+def _depends_on_time(window: Window) -> bool:
+    trigger = window.trigger
+    fires_by_time = trigger is not None and bool(trigger.every_us) and not window.keeps_rows
+    has_clock = trigger is not None and trigger.code is not None and trigger.uses_wall_clock
+    return window.uses_processing_time or fires_by_time or has_clock
+
+
+def _aggregate(operation: nodes.Aggregate, rows: Rows, course: Course) -> Iterator[Row]:
     for number, (key, members) in enumerate(_grouped(operation.key, rows)):
-        for found in _windows(operation.window, operation.ttl, members, every_firing):
+        for found in _windows(operation.window, operation.ttl, members, course):
             results = _results(operation.columns, found.rows, key, operation.key)
-            yield Row({**key, **_bounds(found), **results}, *_place(found, number))
+            yield Row({**key, **_bounds(found), **results}, *_place(found, number), found.clock_us)
 
 
-def _apply(operation: nodes.Apply, rows: Rows, every_firing: bool) -> Iterator[Row]:
+def _apply(operation: nodes.Apply, rows: Rows, course: Course) -> Iterator[Row]:
     for number, (key, members) in enumerate(_grouped(operation.key, rows)):
-        for found in _windows(operation.window, None, members, every_firing):
+        for found in _windows(operation.window, None, members, course):
             time, place = _place(found, number)
             for at, made in enumerate(applied(operation, found.rows)):
-                yield Row({**key, **_bounds(found), **made}, time, (*place, at))
+                yield Row({**key, **_bounds(found), **made}, time, (*place, at), found.clock_us)
 
 
 def _bounds(found: Found) -> dict[str, Value]:
@@ -320,14 +349,14 @@ def _results(
     return answers
 
 
-def _top(operation: nodes.Top, rows: Rows) -> Iterator[Row]:
+def _top(operation: nodes.Top, rows: Rows, course: Course) -> Iterator[Row]:
     for number, (_, members) in enumerate(_grouped(operation.key, rows)):
-        for found in _windows(operation.window, operation.ttl, members):
+        for found in _windows(operation.window, operation.ttl, members, course):
             ranked = _ranked(operation.by, list(found.rows))[: operation.rows]
             for rank, row in enumerate(ranked, 1):
                 time = found.end - 1 if found.end is not None else row.time
                 values = {**row.values, "rank": rank}
-                yield Row(values, time, (time or 0, number, rank))
+                yield Row(values, time, (time or 0, number, rank), found.clock_us)
 
 
 def _ranked(by: tuple[nodes.Ranking, ...], rows: Rows) -> Rows:

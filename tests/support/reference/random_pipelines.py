@@ -20,18 +20,16 @@ BEGIN = datetime(1969, 12, 31, 23, 59, 50, tzinfo=UTC)
 SPREAD_S = 40
 """All events are within this number of seconds, which the watermark's delay allows for."""
 
-ROWS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
-    st.fixed_dictionaries(
-        {
-            "k": st.sampled_from([None, 1, 2, -7]),
-            "s": st.sampled_from([None, "", "a", "größe"]),
-            "v": st.one_of(st.none(), st.integers(-5, 5)),
-            "x": st.sampled_from([None, 0.0, -0.0, 0.5, -2.25, float("nan"), float("inf")]),
-            "at": st.integers(0, SPREAD_S * 4).map(lambda n: BEGIN + timedelta(seconds=n / 4)),
-        }
-    ),
-    max_size=30,
+ROW: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "k": st.sampled_from([None, 1, 2, -7]),
+        "s": st.sampled_from([None, "", "a", "größe"]),
+        "v": st.one_of(st.none(), st.integers(-5, 5)),
+        "x": st.sampled_from([None, 0.0, -0.0, 0.5, -2.25, float("nan"), float("inf")]),
+        "at": st.integers(0, SPREAD_S * 4).map(lambda n: BEGIN + timedelta(seconds=n / 4)),
+    }
 )
+ROWS = st.lists(ROW, max_size=30)
 SPLITS = st.lists(ROWS, min_size=1, max_size=3)
 
 KEYS = st.sampled_from(

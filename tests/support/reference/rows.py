@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from headrace.core.expressions.compilation import to_expr
-from headrace.core.expressions.typed import ColumnReference, TypedExpression, walk
+from headrace.core.expressions.typed import (
+    PROCESSING_TIME,
+    ColumnReference,
+    TypedExpression,
+    find_inputs,
+    walk,
+)
 from headrace.core.types.data_types import to_polars
 
 Value = Any
@@ -23,6 +29,8 @@ class Row:
     values: dict[str, Value]
     time: int | None
     order: tuple[int, ...]
+    clock_us: int = 0
+    """The time of the wall clock at which it arrived or was emitted."""
 
 
 def evaluated(typed: TypedExpression, rows: Sequence[Row]) -> list[Value]:
@@ -33,7 +41,7 @@ def evaluated(typed: TypedExpression, rows: Sequence[Row]) -> list[Value]:
     return frame.with_columns(to_expr(typed).alias("__value"))["__value"].to_list()
 
 
-def frame_of(rows: Sequence[Row], expressions: Iterable[TypedExpression]) -> pl.DataFrame:
+def frame_of(rows: Sequence[Row], expressions: Sequence[TypedExpression]) -> pl.DataFrame:
     """Build a frame of the columns that these expressions read."""
     types = {
         node.name: to_polars(node.type)
@@ -45,6 +53,9 @@ def frame_of(rows: Sequence[Row], expressions: Iterable[TypedExpression]) -> pl.
         name: pl.Series(name, [row.values[name] for row in rows], dtype=type)
         for name, type in types.items()
     }
+    if any(PROCESSING_TIME in find_inputs(each) for each in expressions):
+        clocks = [row.clock_us for row in rows]
+        data[PROCESSING_TIME] = pl.Series(PROCESSING_TIME, clocks, dtype=pl.Int64)
     return pl.DataFrame({"__row": pl.Series("__row", range(len(rows))), **data})
 
 

@@ -67,6 +67,14 @@ class MortalLoop(SimulatedLoop):
         """Let time pass, as if everything were blocked."""
         self._now += seconds
 
+    def now_us(self) -> int:
+        """Return the time, also in a thread in which operators are built."""
+        return int(self._now * 1e6)
+
+    def kill(self) -> None:
+        """Kill the process after this turn."""
+        self.last = self.turns
+
     def _run_once(self) -> None:
         self.turns += 1
         if self.last is not None and self.turns > self.last:
@@ -83,6 +91,8 @@ class Fate:
     """The process is killed after this turn of the loop."""
     last_operation: int | None = None
     """The process is killed before this operation of the disk."""
+    killed_at: float | None = None
+    """The process is killed at this time."""
     failing: range = range(0)
     """The operations of the disk that fail."""
     slow_s: float = 0.0
@@ -188,6 +198,8 @@ class Life:
     saved: list[int] = field(default_factory=list)
     """The checkpoints that were requested and taken."""
     job: Job | None = None
+    clock_s: float = 0.0
+    """The time of the wall clock at which the next process starts."""
     _operations: int = 0
     _dead: bool = False
     _left: Outputs | None = None
@@ -197,15 +209,18 @@ class Life:
         """Run from the newest checkpoint. Raises Crashed."""
         fate = fate or Fate()
         loop = MortalLoop(seed, fate.last_turn)
+        loop.pass_time(self.clock_s)
         self._operations, self._dead, self._left = 0, False, None
         self.memory.unread = fate.unread
         home = Home(self.disk, self.root, "test")
         try:
             with home.hold(NOW):
-                job = self._job(home, fate, seed)
+                job = self._job(home, fate, seed, loop.now_us)
                 self._trouble(lambda operation, path: self._before(loop, fate))
                 if fate.stopped_at is not None:
                     loop.call_later(fate.stopped_at, partial(job.stop, drain=fate.drains))
+                if fate.killed_at is not None:
+                    loop.call_later(fate.killed_at, loop.kill)
                 return loop.run_until_complete(self._controlled(job, fate))
         except (Crashed, AssertionError):
             self._bury(loop)
@@ -271,10 +286,11 @@ class Life:
         if isinstance(self.disk, MemoryDisk):
             self.disk.before_operation = before
 
-    def _job(self, home: Home, fate: Fate, seed: int) -> Job:
+    def _job(self, home: Home, fate: Fate, seed: int, now_us: Callable[[], int]) -> Job:
         text = self._text(fate.parallelism)
         bounds = self.bounds or bounds_of(seed)
-        job = job_of(self.folder, text, self.memory, KernelExecutor(), bounds, self.backend)
+        bench = KernelExecutor()
+        job = job_of(self.folder, text, self.memory, bench, bounds, self.backend, now_us)
         storage = CheckpointStorage(
             home.open_store(home.ensure_job_id(NOW, lambda: "0" * 32)),
             RestartPolicy(fate.restart),

@@ -26,6 +26,7 @@ from headrace.core.types.elements import DELETE
 from headrace.state.rocks.backend import RocksBackend
 from tests.support.reference import random_pipelines
 from tests.support.reference.interpreter import interpret
+from tests.support.reference.timeline import AT_ONCE, Timeline
 from tests.support.runtime.committed_output import Values, ended, shown
 from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life, live
 from tests.support.runtime.memory_pipelines import bounds_of, cut, job_of, run_simulated
@@ -113,9 +114,14 @@ def survived(
     return life.job.plan, outcome
 
 
-def compare(plan: nodes.Plan, memory: InMemoryData, came: Mapping[str, Splits]) -> None:
+def compare(
+    plan: nodes.Plan,
+    memory: InMemoryData,
+    came: Mapping[str, Splits],
+    timeline: Timeline = AT_ONCE,
+) -> None:
     """Hold what came out to what the plan means of the rows that came."""
-    wanted = interpret(plan, came)["out"]
+    wanted = interpret(plan, came, timeline=timeline)["out"]
     stream = plan.streams["step"]
     names = stream.schema.names
     assert ended(memory, stream.kind, names) == Counter(
@@ -123,12 +129,17 @@ def compare(plan: nodes.Plan, memory: InMemoryData, came: Mapping[str, Splits]) 
     )
 
 
-def compare_firings(plan: nodes.Plan, memory: InMemoryData, came: Mapping[str, Splits]) -> None:
+def compare_firings(
+    plan: nodes.Plan,
+    memory: InMemoryData,
+    came: Mapping[str, Splits],
+    timeline: Timeline = AT_ONCE,
+) -> None:
     """Hold what came out for each key and window, in its order, to what the plan means."""
-    wanted = interpret(plan, came, every_firing=True)["out"]
-    stream, step = plan.streams["step"], plan.part("step")
-    assert isinstance(step, nodes.Step)
-    (keyed,) = (each for each in step.operations if isinstance(each, nodes.WindowedOperation))
+    wanted = interpret(plan, came, every_firing=True, timeline=timeline)["out"]
+    stream, steps = plan.streams["step"], (part for part in plan if isinstance(part, nodes.Step))
+    operations = (each for step in steps for each in step.operations)
+    (keyed,) = (each for each in operations if isinstance(each, nodes.WindowedOperation))
     names = stream.schema.names
     by = [each.name for each in keyed.key]
     by += [name for name in ("window_start", "window_end") if name in names]

@@ -46,10 +46,11 @@ def job_of(
     bench: KernelExecutor,
     bounds: ChannelBounds,
     backend: Callable[[], StateBackend] | None = None,
+    now_us: Callable[[], int] = _now_us,
 ) -> Job:
     """Return a job over that memory and kernel executor; its state is in memory by default."""
     plan = plan_of(folder, text, {"memory": memory.build_connector()})
-    return job_of_plan(folder, plan, memory, bench, bounds, backend)
+    return job_of_plan(folder, plan, memory, bench, bounds, backend, now_us)
 
 
 def job_of_plan(
@@ -59,11 +60,12 @@ def job_of_plan(
     bench: KernelExecutor,
     bounds: ChannelBounds,
     backend: Callable[[], StateBackend] | None = None,
+    now_us: Callable[[], int] = _now_us,
 ) -> Job:
     """Return a job of a plan over that memory and kernel executor."""
     read = frozenset(edge.stream for edge in plan.edges)
     surroundings = RunContext(folder, "0" * 32, bench)
-    setting = OperatorContext(_now_us, folder, read, (backend or MemoryBackend)())
+    setting = OperatorContext(now_us, folder, read, (backend or MemoryBackend)())
     connectors = {"memory": memory.build_connector()}
     return Job(JobSpec(plan, connectors, surroundings, setting, bounds))
 

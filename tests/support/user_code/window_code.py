@@ -166,6 +166,72 @@ class Awaited(Trigger):
         return {"n": sum(each["n"] or 0 for each in states), **times}
 
 
+def set_alarms(now: datetime, value: int, state: dict[str, Any]) -> bool:
+    """Set or delete timers by the wall clock, later than now; every fourth row fires."""
+    state["n"] = (state["n"] or 0) + 1
+    if value % 4 == 0:
+        state["wake"] = now + timedelta(seconds=1.0625 + abs(value))
+    elif value % 4 == 1:
+        state["again"] = now + timedelta(seconds=3.5)
+    elif value % 4 == 2:
+        state["wake"] = None
+    return bool(state["n"] % 4 == 0)
+
+
+def count_alarm(trigger: Trigger, at: datetime, state: dict[str, Any]) -> bool:
+    """Count a timer, which may set the others; both clocks decide whether it fires."""
+    assert trigger.timer is not None and state[trigger.timer] is None
+    state["n"] += 1
+    if trigger.timer == "wake" and state["n"] % 3:
+        state["again"] = at + timedelta(seconds=state["n"] % 3 - 1)
+    elif trigger.timer == "soon":
+        state["wake"] = trigger.now + timedelta(seconds=state["n"] % 3 / 2)
+    elif "soon" in state and state["n"] % 2:
+        state["soon"] = at
+    seconds = [trigger.now.second, trigger.watermark.second if trigger.watermark else 0]
+    return bool((state["n"] + sum(seconds)) % 2 == 0)
+
+
+class Alarmed(Trigger):
+    """Goes by rows, and by timers of both clocks, which rows and timers set."""
+
+    state: ClassVar = {"n": "bigint"}
+    soon = timer()
+    wake = timer(time="processing")
+    again = timer(time="processing")
+
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        value = row["v"] or 0
+        if value % 3 == 0:
+            state["soon"] = (self.watermark or EPOCH) + timedelta(seconds=value)
+        return set_alarms(self.now, value, state)
+
+    def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
+        return count_alarm(self, at, state)
+
+    def merge(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        times = {name: least([each[name] for each in states]) for name in states[0] if name != "n"}
+        return {"n": sum(each["n"] or 0 for each in states), **times}
+
+
+class WallAlarmed(Trigger):
+    """The same without a timer of event time."""
+
+    state: ClassVar = {"n": "bigint"}
+    wake = timer(time="processing")
+    again = timer(time="processing")
+
+    def on_row(self, row: dict[str, Any], state: dict[str, Any], window: Window) -> bool:
+        return set_alarms(self.now, row["v"] or 0, state)
+
+    def on_timer(self, at: datetime, state: dict[str, Any], window: Window) -> bool:
+        return count_alarm(self, at, state)
+
+    def merge(self, states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        times = {name: least([each[name] for each in states]) for name in states[0] if name != "n"}
+        return {"n": sum(each["n"] or 0 for each in states), **times}
+
+
 class Clocked(Trigger):
     """Fires a number of seconds after the first row."""
 

@@ -1,0 +1,35 @@
+"""The course of time in which rows arrive: the wall clock, and the watermarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.core.types.elements import MAX_WATERMARK_US
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time of the wall clock at which something happens, in this order: timers, rows, watermark.
+
+    Between two moments only timers fire, each at its time.
+    """
+
+    clock_us: int
+    watermark_us: int | None = None
+    """The watermark that arrives after the rows of this moment."""
+    is_resumed: bool = False
+    """Whether the job was down since the moment before: timers that were due fire together."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The moments of a job, to its end, and the arrival time of each row."""
+
+    moments: Sequence[Moment]
+    arrivals: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+    """By source, for each split, the time of the wall clock at which each of its rows arrives."""
+
+
+AT_ONCE = Timeline((Moment(0, MAX_WATERMARK_US),))
+"""All rows arrive before the first watermark, which is the last one."""

@@ -27,7 +27,7 @@ from headrace.core.pipeline.stream_names import (
     list_stream_names,
 )
 from headrace.core.pipeline.text import NOTHING, Text, describe_value
-from headrace.core.pipeline.unsupported import suggest_at_top_level
+from headrace.core.pipeline.unsupported import suggest_at_top_level, suggest_part
 from headrace.core.pipeline.validation import SectionKeys, validate
 from headrace.core.pipeline.values import InvalidScalar, Name, name
 from headrace.core.pipeline.worker_choice import resolve_workers
@@ -165,7 +165,8 @@ class DocumentReader:
         if data is NOTHING or data == {}:
             self._report_empty(entry, "settings")
             return Settings()
-        keys = SectionKeys(ignorable=Settings.fields_by_key(), ignores_unknown=True)
+        fields = Settings.fields_by_key()
+        keys = SectionKeys(ignorable=fields, ignores_unknown=True, suggest=suggest_part)
         found = validate(Settings, data, section, self.findings, keys)
         self._warn_of_inactive(section)
         if found and found.parallelism > found.key_groups:

@@ -29,8 +29,8 @@ EndpointKind = Literal["source", "sink"]
 
 # Keys that do not influence the columns of a part: an error in one hides no other error.
 IGNORABLE_KEYS: Mapping[EndpointKind, Collection[str]] = {
-    "source": ("format", "json", "csv", "event_time", "watermark", "on_error"),
-    "sink": ("format", "json", "csv", "parallelism"),
+    "source": ("format", "json", "csv", "event_time", "watermark", "on_error", "slot"),
+    "sink": ("format", "json", "csv", "parallelism", "slot", "chain"),
 }
 
 

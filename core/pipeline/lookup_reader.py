@@ -13,7 +13,7 @@ from headrace.core.pipeline.sections import DocumentSection, find_node
 from headrace.core.pipeline.text import BROKEN, NOTHING, Text, describe_value
 from headrace.core.pipeline.validation import SectionKeys, validate
 
-STEP_KEYS = ("on_error", "parallelism", "select", "where", "from")
+STEP_KEYS = ("on_error", "parallelism", "slot", "chain", "select", "where", "from")
 """Keys of the step that users put into the lookup by mistake."""
 
 

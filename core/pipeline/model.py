@@ -49,6 +49,7 @@ from headrace.core.pipeline.values import (
     Duration,
     Expression,
     Flag,
+    Name,
     StreamName,
     choice_of,
     whole_number,
@@ -56,6 +57,8 @@ from headrace.core.pipeline.values import (
 from headrace.core.process.declarations import Declared
 
 PARALLELISM = whole_number(1, MAX_KEY_GROUPS)
+DEFAULT_SLOT = "default"
+"""The slot of parts that have no other one."""
 
 
 class Watermark(DocumentModel):
@@ -104,6 +107,11 @@ class SourceKeys(DocumentModel):
         OnError(),
         description="The action for a record that cannot be read: `fail`, `skip` (and count), or "
         "`{to: name}`, a stream that steps and sinks can read.",
+    )
+    slot: Name | None = Field(
+        None,
+        description="With `workers`: the slot of its subtasks. Subtasks of different slots are in "
+        "different workers, if there are enough; `default` without it.",
     )
 
 
@@ -220,6 +228,16 @@ class StepKeys(DocumentModel):
     parallelism: Annotated[int | None, PARALLELISM] = Field(
         None, description="Subtasks of this step; by default as in `settings`."
     )
+    slot: Name | None = Field(
+        None,
+        description="With `workers`: the slot of its subtasks, as for a source; without it, the "
+        "slot of its inputs if that is one, else `default`.",
+    )
+    chain: Flag = Field(
+        True,
+        description="`false` begins a task: rows come over a channel, and what reads this step may "
+        "still share its task.",
+    )
     trace: Flag = Field(
         False, description="Keep the source, split and position of each row for its error rows."
     )
@@ -236,6 +254,14 @@ class SinkKeys(DocumentModel):
     csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
     parallelism: Annotated[int | None, PARALLELISM] = Field(
         None, description="Subtasks of this sink; by default as in `settings`."
+    )
+    slot: Name | None = Field(
+        None,
+        description="With `workers`: the slot of its subtasks, as for a source; without it, the "
+        "slot of its input.",
+    )
+    chain: Flag = Field(
+        True, description="`false` gives it a task of its own: rows come over a channel."
     )
 
 
@@ -294,6 +320,7 @@ class Pipeline:
 
 
 __all__ = [
+    "DEFAULT_SLOT",
     "Assignment",
     "Map",
     "Pipeline",

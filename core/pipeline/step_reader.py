@@ -35,7 +35,7 @@ from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNod
 from headrace.core.process.declarations import Declared
 
 # Clauses that do not influence the columns of a step: an error in one hides no other error.
-IGNORABLE_CLAUSES = ("where", "on_error", "parallelism", "trace")
+IGNORABLE_CLAUSES = ("where", "on_error", "parallelism", "slot", "chain", "trace")
 
 
 def is_pass_through(step: StepKeys, keys: Iterable[str]) -> bool:

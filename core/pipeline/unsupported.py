@@ -65,6 +65,11 @@ CLAUSE_EXAMPLES: Mapping[str, str] = {
     "map": "{python: FILE.py:NAME, returns: {total: double}}",
 }
 """A value for each clause that other systems call by another name, and write in another form."""
+PLACEMENT_HINTS: Mapping[str, str] = {
+    **dict.fromkeys(("slot_sharing_group", "slot_group"), 'did you mean "slot"?'),
+    **dict.fromkeys(("disable_chaining", "start_new_chain"), "write chain: false"),
+}
+"""Hints for the words that other systems have for `slot` and `chain`."""
 ORDER_KEYS = ("order_by", "orderby", "order", "sort", "sort_by")
 ORDER_HINT = "a stream has no order; top: {n: 3, by: price desc} emits the first rows of each key"
 WINDOW_KEYS = (
@@ -77,6 +82,8 @@ def suggest_in_step(key: str, connectors: ConnectorSpecs) -> str:
     """Return the hint for a key that a step does not have."""
     if key in STEP_KEY_ALIASES:
         return f'did you mean "{STEP_KEY_ALIASES[key]}"?'
+    if key in PLACEMENT_HINTS:
+        return PLACEMENT_HINTS[key]
     if key in ORDER_KEYS:
         return ORDER_HINT
     if key == "union":
@@ -107,6 +114,10 @@ def suggest_in_endpoint(key: str, kind: str, connectors: ConnectorSpecs, connect
     other, written = ("sink", SinkKeys) if kind == "source" else ("source", SourceKeys)
     if key in ("from", "input") and kind == "source":
         return "a source reads from its connector; it belongs in a step or a sink"
+    if kind == "source" and (key == "chain" or "chain" in PLACEMENT_HINTS.get(key, "")):
+        return "a source always begins a task; it belongs in a step or a sink"
+    if key in PLACEMENT_HINTS:
+        return PLACEMENT_HINTS[key]
     if key == "parallelism":
         return "it belongs in settings, a step or a sink"
     if key in written.fields_by_key():
@@ -137,9 +148,17 @@ def suggest_at_top_level(key: str, connectors: ConnectorSpecs) -> str:
         place = _suggest_connector_section(connectors[key])
         ends = connectors[key].source or connectors[key].sink
         return f"{place}: sources: {{name: {{files: ...}}}}" if ends else place
+    return suggest_part(key)
+
+
+def suggest_part(key: str) -> str:
+    """Return the hint that says which kinds of parts have a key, if any has it."""
     places = [
-        kind
+        f"a {kind}"
         for kind, model in (("source", SourceKeys), ("step", StepKeys), ("sink", SinkKeys))
         if key in model.fields_by_key()
     ]
-    return f"it belongs in a {' or a '.join(places)}" if places else ""
+    if not places:
+        return ""
+    listed = filter(None, (", ".join(places[:-1]), places[-1]))
+    return f"it belongs in {' or '.join(listed)}"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headrace.core.errors.rendering import format_size
 from headrace.core.pipeline.clauses.keyed import UserAssignment
-from headrace.core.pipeline.model import Pipeline, Step, WorkerChoice
+from headrace.core.pipeline.model import DEFAULT_SLOT, Pipeline, Step, WorkerChoice
 from headrace.core.pipeline.settings import AUTO_WORKERS, MAX_WORKERS
 
 SMALL_INPUT_BYTES = 64 << 20
@@ -47,9 +47,11 @@ def choose_workers(pipeline: Pipeline, folder: Path, processors: int) -> WorkerC
     else:
         count = processors // PROCESSORS_OF_EXPRESSIONS
         reason = f"{processors} processors; one worker uses {PROCESSORS_OF_EXPRESSIONS} of them"
-    most = _get_highest_parallelism(pipeline)
-    if most is not None and most < count:
-        count, reason = most, f"parallelism is at most {most}"
+    widths = _get_widths(pipeline)
+    most = sum(widths.values())
+    if widths and most < count:
+        together = f" in {len(widths)} slots together" if len(widths) > 1 else ""
+        count, reason = most, f"parallelism is at most {most}{together}"
     return WorkerChoice(count, reason)
 
 
@@ -79,14 +81,21 @@ def _estimate_input(pipeline: Pipeline, folder: Path) -> int | None:
     return total
 
 
-def _get_highest_parallelism(pipeline: Pipeline) -> int | None:
-    """Return the highest parallelism of the pipeline; None if it follows the workers."""
+def _get_widths(pipeline: Pipeline) -> dict[str, int]:
+    """Return the highest parallelism in each slot; nothing if it follows the workers.
+
+    Parts without a slot of their own count as those without any, wherever their input is.
+    """
+    of_job, widths = pipeline.settings.parallelism, dict[str, int]()
     if "parallelism" not in pipeline.settings.model_fields_set:
-        return None
-    steps = [step.parallelism for step in pipeline.steps.values()]
-    sinks = [sink.parallelism for sink in pipeline.sinks.values()]
-    own = (each for each in (*steps, *sinks) if each is not None)
-    return max((pipeline.settings.parallelism, *own))
+        return widths
+    parts = [(source.slot, of_job) for source in pipeline.sources.values()]
+    for part in (*pipeline.steps.values(), *pipeline.sinks.values()):
+        parts.append((part.slot, part.parallelism or of_job))
+    for slot, parallelism in parts:
+        name = str(slot or DEFAULT_SLOT)
+        widths[name] = max(widths.get(name, 0), parallelism)
+    return widths
 
 
 def runs_python(step: Step) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
 from headrace.core.pipeline.connector_spec import SinkInput
 from headrace.core.pipeline.loader import LoadedPipeline
-from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
+from headrace.core.pipeline.model import DEFAULT_SLOT, Pipeline, Sink, Source, Step
 from headrace.core.pipeline.step_reader import is_pass_through
 from headrace.core.pipeline.stream_names import get_input_aliases
 from headrace.core.pipeline.text import Text
@@ -221,7 +221,17 @@ class PlanBuilder:
             outputs=tuple(stream for stream, _ in (*rows, *asides)),
             parallelism=step.parallelism or self.pipeline.settings.parallelism,
             side_outputs=frozenset(stream.name for stream, _ in asides),
+            slot=self._find_slot(step, step.input_streams),
+            may_chain=step.chain,
         )
+
+    def _find_slot(self, part: Step | Sink, inputs: Iterable[Text]) -> str:
+        """Return the slot of a part: its own, else that of its inputs if they are in one slot."""
+        if part.slot is not None:
+            return str(part.slot)
+        producers = {self.producers.get(name, "") for name in inputs}
+        slots = {self.parts[name].slot for name in producers if name in self.parts}
+        return slots.pop() if len(slots) == 1 else DEFAULT_SLOT
 
     def _move_event_time(
         self, step: Step, operations: tuple[nodes.Operation, ...], known: KnownColumns
@@ -339,7 +349,8 @@ class PlanBuilder:
             tuple(self._list_unrepeatable_sources()),
         )
         check_sink(sink, known, outgoing, self.report)
-        return build_sink(sink, kind, self.pipeline.settings)
+        slot = self._find_slot(sink, (sink.from_,))
+        return build_sink(sink, kind, self.pipeline.settings, slot)
 
     def _list_unrepeatable_sources(self) -> Iterator[str]:
         """Yield the sources that cannot be read again from a position."""

@@ -8,7 +8,7 @@ from headrace.core.errors.problems import Location, suggest_name
 from headrace.core.pipeline.connector_spec import ColumnOption, ExpressionOption, SinkInput
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Assignment
-from headrace.core.pipeline.model import Sink, Source
+from headrace.core.pipeline.model import DEFAULT_SLOT, Sink, Source
 from headrace.core.pipeline.settings import Settings
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.error_context import format_flow_scalar
@@ -279,6 +279,7 @@ def build_source(
         max_record=settings.max_record,
         max_value=settings.max_value,
         times=times.computed,
+        slot=str(source.slot or DEFAULT_SLOT),
     )
 
 
@@ -286,8 +287,8 @@ def _get_declared_fields(source: Source) -> tuple[Field, ...]:
     return source.columns.schema.fields if source.columns else ()
 
 
-def build_sink(sink: Sink, kind: nodes.StreamKind, settings: Settings) -> nodes.Sink:
-    """Return the plan's node of a sink."""
+def build_sink(sink: Sink, kind: nodes.StreamKind, settings: Settings, slot: str) -> nodes.Sink:
+    """Return the plan's node of a sink, in this slot."""
     return nodes.Sink(
         name=str(sink.name),
         input=str(sink.from_),
@@ -297,4 +298,6 @@ def build_sink(sink: Sink, kind: nodes.StreamKind, settings: Settings) -> nodes.
         parallelism=sink.parallelism or settings.parallelism,
         key=kind.key if isinstance(kind, nodes.Upsert) else (),
         max_value=settings.max_value,
+        slot=slot,
+        may_chain=sink.chain,
     )

@@ -6,7 +6,8 @@ between different parallelisms are hashed if the rows are upserts (a key's chang
 order), otherwise distributed round-robin (rebalance). Parts connected by a forward edge become one
 task if the reader has no other input and the writer no other reader: rows then pass from one to the
 next by a function call. A step that waits for the wall clock, or for answers of a lookup, begins a
-task, because only the first part of a task can wait.
+task, because only the first part of a task can wait. A part begins one as well if it is in another
+slot than its input, or if its pipeline says `chain: false`.
 """
 
 from __future__ import annotations
@@ -169,7 +170,8 @@ def build_tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task,
     """Return the tasks, each with its parts in the order in which rows pass them."""
     edges = tuple(edges)
     parts = tuple(parts)
-    own = {part.name for part in parts if uses_wall_clock(part) or get_lookup(part)}
+    slots = {part.name: part.slot for part in parts}
+    own = {part.name for part in parts if begins_task(part)}
     readers = Counter(edge.producer for edge in edges)
     read = Counter(edge.consumer for edge in edges)
     follows: Mapping[str, str] = {
@@ -179,6 +181,7 @@ def build_tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task,
         and readers[edge.producer] == 1
         and read[edge.consumer] == 1
         and edge.consumer not in own
+        and slots[edge.producer] == slots[edge.consumer]
     }
     chains: dict[str, list[PlanPart]] = {}
     for part in parts:
@@ -187,5 +190,13 @@ def build_tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task,
         chains[part.name] = chain
     distinct = {id(chain): chain for chain in chains.values()}.values()
     return tuple(
-        Task(tuple(part.name for part in chain), chain[0].parallelism) for chain in distinct
+        Task(tuple(part.name for part in chain), chain[0].parallelism, chain[0].slot)
+        for chain in distinct
     )
+
+
+def begins_task(part: PlanPart) -> bool:
+    """Whether a part never runs in the task of its input, whatever its input is."""
+    if isinstance(part, Source) or not part.may_chain:
+        return True
+    return uses_wall_clock(part) or get_lookup(part) is not None

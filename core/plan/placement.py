@@ -1,18 +1,21 @@
 """The placement of subtasks on workers: which of them runs each subtask.
 
-Subtasks that are connected by forward edges share a slot: a worker then holds whole pipelines, and
-rows cross workers only where they are exchanged by key or between different parallelisms. Exchanged
-rows go from every subtask to every other, so nothing is lost where their ends are on different
-workers. Parts with the same slot name share slots as well, and parts with different ones do not.
+Each slot has workers of its own, so that its subtasks are apart from those of other slots. Slots
+with more subtasks of a task get more workers. With fewer workers than slots, some slots share one.
 
-The slots of a group go round the workers. A group whose slots cannot be dealt out evenly begins at
-the worker that has the least so far. Of subtasks with equal tasks the first of a group weighs more:
+Within a slot, subtasks that are connected by forward edges are placed together: a worker then holds
+whole pipelines, and rows cross workers only where they are exchanged by key or between different
+parallelisms. Exchanged rows go from every subtask to every other, so nothing is lost where their
+ends are on different workers.
+
+The subtasks of a group go round the workers. A group that cannot be dealt out evenly begins at the
+worker that has the least so far. Of subtasks with equal tasks the first of a group weighs more:
 a source with few splits gives them to its first subtasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.core.api.splits import SubtaskId
@@ -31,56 +34,67 @@ class _WorkerLoad:
 
 @dataclass(slots=True)
 class _SlotGroup:
-    """Tasks whose subtasks of the same index are placed together."""
+    """Tasks of one slot whose subtasks of the same index are placed together."""
 
+    slot: str
     tasks: list[int] = field(default_factory=list)
     parallelism: int = 0
-    """The highest parallelism of its tasks: the number of its slots."""
+    """The highest parallelism of its tasks."""
 
 
-def place_subtasks(
-    plan: nodes.Plan, workers: int, slots: Mapping[str, str] | None = None
-) -> dict[SubtaskId, int]:
-    """Return the number of the worker of each subtask, from 0.
-
-    `slots` has the slot names of parts that have one; the first part of a task decides.
-    """
+def place_subtasks(plan: nodes.Plan, workers: int) -> dict[SubtaskId, int]:
+    """Return the number of the worker of each subtask, from 0."""
     loads = [_WorkerLoad() for _ in range(workers)]
+    workers_of = divide_workers(plan, workers)
     placement: dict[SubtaskId, int] = {}
-    for group in _group_tasks(plan, slots or {}):
-        first = _choose_worker(group, loads)
+    for group in _group_tasks(plan):
+        own = workers_of[group.slot]
+        first = _choose_worker(group, [loads[worker] for worker in own])
         for task in group.tasks:
             for index in range(plan.tasks[task].parallelism):
-                worker = (first + index) % workers
+                worker = own[(first + index) % len(own)]
                 placement[SubtaskId(task, index)] = worker
                 loads[worker].subtasks += 1
                 loads[worker].first_subtasks += index == 0
     return dict(sorted(placement.items()))
 
 
-def _group_tasks(plan: nodes.Plan, slots: Mapping[str, str]) -> list[_SlotGroup]:
-    """Return the slot groups: those with the most slots first, else in the order of the plan."""
-    names = [slots.get(task.parts[0]) for task in plan.tasks]
+def divide_workers(plan: nodes.Plan, workers: int) -> dict[str, range]:
+    """Return the workers of each slot, from 0; two slots share one only if there are too few."""
+    widths: dict[str, int] = {}
+    for task in plan.tasks:
+        widths[task.slot] = max(widths.get(task.slot, 0), task.parallelism)
+    if workers < len(widths):
+        return {slot: range(at % workers, at % workers + 1) for at, slot in enumerate(widths)}
+    counts = dict.fromkeys(widths, 1)
+    for _ in range(workers - len(widths)):
+        counts[max(widths, key=lambda slot: widths[slot] / counts[slot])] += 1
+    divided, first = {}, 0
+    for slot, count in counts.items():
+        divided[slot] = range(first, first + count)
+        first += count
+    return divided
+
+
+def _group_tasks(plan: nodes.Plan) -> list[_SlotGroup]:
+    """Return the groups: those with the most subtasks first, else in the order of the plan."""
     of_part = {name: number for number, task in enumerate(plan.tasks) for name in task.parts}
-    joined = [
+    ends = [
         (of_part[edge.producer], of_part[edge.consumer])
         for edge in plan.edges
         if edge.exchange == "forward"
-        and names[of_part[edge.producer]] == names[of_part[edge.consumer]]
     ]
-    first_of: dict[str, int] = {}
-    for number, name in enumerate(names):
-        if name is not None:
-            joined.append((first_of.setdefault(name, number), number))
-    groups = [
-        _SlotGroup(sorted(tasks), max(plan.tasks[number].parallelism for number in tasks))
-        for tasks in find_components(range(len(plan.tasks)), joined)
-    ]
+    joined = [(one, other) for one, other in ends if plan.tasks[one].slot == plan.tasks[other].slot]
+    groups = []
+    for found in find_components(range(len(plan.tasks)), joined):
+        tasks = sorted(found)
+        parallelism = max(plan.tasks[number].parallelism for number in tasks)
+        groups.append(_SlotGroup(plan.tasks[tasks[0]].slot, tasks, parallelism))
     return sorted(groups, key=lambda group: -group.parallelism)
 
 
 def _choose_worker(group: _SlotGroup, loads: Sequence[_WorkerLoad]) -> int:
-    """Return the worker of the first slot of a group."""
+    """Return the worker of the first subtasks of a group, by its place in `loads`."""
     workers = len(loads)
     left = group.parallelism % workers
     if not left:

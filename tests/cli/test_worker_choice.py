@@ -94,6 +94,10 @@ def test_no_more_workers_than_subtasks_of_a_part(folder: Path) -> None:
     )
     step = f"{MAP}, parallelism: 5"
     assert _choose(folder, step, settings=f"{AUTO}, parallelism: 3")[0] == 5
+    assert _choose(folder, f"{MAP}, slot: s", settings=f"{AUTO}, parallelism: 2") == (
+        4,
+        "parallelism is at most 4 in 2 slots together",
+    )
 
 
 def test_an_input_that_cannot_be_read_again_has_no_workers(folder: Path) -> None:

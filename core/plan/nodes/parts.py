@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from headrace.core.expressions.typed import DEFAULT_MAX_VALUE, TypedExpression
 from headrace.core.pipeline.document_model import DocumentModel
-from headrace.core.pipeline.model import Watermark
+from headrace.core.pipeline.model import DEFAULT_SLOT, Watermark
 from headrace.core.plan.nodes.joins import Join, TwoSided
 from headrace.core.plan.nodes.keyed import KeyedOperation, Process, ProcessBody
 from headrace.core.plan.nodes.matching import ConnectedMatch
@@ -99,6 +99,8 @@ class Source:
     """The rows that have an event time, if not all of them have one."""
     time_step: str = ""
     """The step that gives the event time, if the source does not."""
+    slot: str = DEFAULT_SLOT
+    """The name of the slots that its subtasks are placed in."""
 
     @property
     def watermark_column(self) -> str | None:
@@ -121,6 +123,10 @@ class Step:
     parallelism: int
     side_outputs: frozenset[str] = frozenset()
     """The side outputs: failed rows, late rows, and rows without a match."""
+    slot: str = DEFAULT_SLOT
+    """The name of the slots that its subtasks are placed in."""
+    may_chain: bool = True
+    """Whether it may run in the task of its input."""
 
     @property
     def main_outputs(self) -> tuple[Stream, ...]:
@@ -142,6 +148,10 @@ class Sink:
     """The key of the changes that it writes, if its rows are changes."""
     max_value: int = DEFAULT_MAX_VALUE
     """The largest value, in bytes, that a growing call in its options makes."""
+    slot: str = DEFAULT_SLOT
+    """The name of the slots that its subtasks are placed in."""
+    may_chain: bool = True
+    """Whether it may run in the task of its input."""
 
 
 PlanPart: TypeAlias = Source | Step | Sink
@@ -153,6 +163,8 @@ class Task:
 
     parts: tuple[str, ...]
     parallelism: int
+    slot: str = DEFAULT_SLOT
+    """The name of the slots that its subtasks are placed in."""
 
 
 @dataclass(frozen=True, slots=True)

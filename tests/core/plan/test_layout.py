@@ -69,6 +69,60 @@ sinks:
     assert [task.parts for task in plan.tasks] == [("orders", "a", "b", "c", "out")]
 
 
+CHAINED = """
+steps:
+  a: {{from: orders, select: [id]{a}}}
+  b: {{from: a, where: id > 1{b}}}
+sinks:
+  out: {{from: b, console: {{}}{out}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "tasks"),
+    [
+        ({}, ["orders a b out"]),
+        ({"a": ", chain: true"}, ["orders a b out"]),
+        ({"a": ", chain: false"}, ["orders", "a b out"]),
+        ({"b": ", chain: false", "out": ", chain: false"}, ["orders a", "b", "out"]),
+        ({"a": ", slot: default"}, ["orders a b out"]),
+        ({"a": ", slot: heavy"}, ["orders", "a b out"]),
+        ({"b": ", slot: heavy", "out": ", slot: default"}, ["orders a", "b", "out"]),
+    ],
+)
+def test_a_slot_and_chain_false_begin_tasks(
+    tmp_path: Path, keys: dict[str, str], tasks: list[str]
+) -> None:
+    plan = plan_of(tmp_path, SOURCE + CHAINED.format(**{"a": "", "b": "", "out": ""} | keys))
+    assert [" ".join(task.parts) for task in plan.tasks] == tasks
+    assert {edge.exchange for edge in plan.edges} == {"forward"}
+
+
+def test_a_slot_is_that_of_all_inputs_unless_given(tmp_path: Path) -> None:
+    text = """
+  others: {files: {path: in}, schema: {id: bigint}, slot: reading}
+steps:
+  a: {from: orders, select: [id]}
+  b: {from: others, where: id > 1, on_error: {to: bad}}
+  c: {from: [b, others], where: id < 9}
+  d: {from: [a, c], where: id < 8}
+  e: {from: c, where: id < 7, slot: heavy}
+sinks:
+  of_bad: {from: bad, console: {}}
+  of_d: {from: d, console: {}}
+  of_e: {from: e, console: {}, slot: default}
+"""
+    plan = plan_of(tmp_path, SOURCE + text)
+    slots: dict[str, list[str]] = {task.slot: [] for task in plan.tasks}
+    for part in plan:
+        slots[part.slot].append(part.name)
+    assert slots == {
+        "default": ["orders", "a", "d", "of_d", "of_e"],
+        "reading": ["others", "b", "c", "of_bad"],
+        "heavy": ["e"],
+    }
+
+
 @pytest.mark.parametrize(
     ("steps", "decoded"),
     [

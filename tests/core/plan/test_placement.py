@@ -34,9 +34,9 @@ def keyed_plan(folder: Path, parallelism: int) -> nodes.Plan:
     return plan
 
 
-def place(plan: nodes.Plan, workers: int, **slots: str) -> dict[str, list[int]]:
+def place(plan: nodes.Plan, workers: int) -> dict[str, list[int]]:
     """Return the worker of each subtask, by the first part of its task."""
-    placement = place_subtasks(plan, workers, slots)
+    placement = place_subtasks(plan, workers)
     assert tuple(placement) == list_subtask_ids(plan)
     placed: dict[str, list[int]] = {}
     for subtask, worker in placement.items():
@@ -85,27 +85,54 @@ sinks: {out: {from: orders, console: {}, parallelism: 1}}
     assert place(plan_of(tmp_path, SOURCE + text), 2) == {"orders": [0, 1], "out": [1]}
 
 
-def test_parts_of_a_slot_are_together_and_apart_from_others(tmp_path: Path) -> None:
+def test_groups_of_one_slot_share_its_workers(tmp_path: Path) -> None:
     plan = keyed_plan(tmp_path, 2)
     assert place(plan, 4) == {"orders": [0, 1], "n": [2, 3], "out": [2, 3], "other": [2, 3]}
-    assert place(plan, 4, orders="a", n="a", out="b", other="b") == {
-        "orders": [0, 1],
-        "n": [0, 1],
-        "out": [2, 3],
-        "other": [2, 3],
-    }
 
 
-def test_a_slot_of_different_parallelisms_places_equal_indices_together(tmp_path: Path) -> None:
-    text = """
+SLOTS = """
+settings: {{parallelism: {parallelism}}}
 steps:
-  n: {from: orders, key: id, window: {count: 10}, aggregate: {n: count(*)}, parallelism: 3}
-sinks: {out: {from: n, console: {}, parallelism: 1}}
+  some: {{from: orders, where: id is not null}}
+  heavy: {{from: some, where: id > 1, slot: heavy{own}}}
+sinks: {{out: {{from: heavy, console: {{}}, slot: default}}}}
 """
-    plan = plan_of(tmp_path, SOURCE + text)
-    assert place(plan, 3) == {"orders": [1], "n": [0, 1, 2], "out": [2]}
-    assert place(plan, 3, orders="a", n="a", out="a") == {
-        "orders": [0],
-        "n": [0, 1, 2],
-        "out": [0],
-    }
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "own", "workers", "default", "heavy"),
+    [
+        (2, 2, 2, [0, 0], [1, 1]),
+        (4, 4, 4, [0, 1, 0, 1], [2, 3, 2, 3]),
+        (3, 1, 4, [0, 1, 2], [3]),
+        (1, 3, 4, [0], [1, 2, 3]),
+        (4, 4, 1, [0, 0, 0, 0], [0, 0, 0, 0]),
+    ],
+)
+def test_slots_have_workers_of_their_own(
+    tmp_path: Path, parallelism: int, own: int, workers: int, default: list[int], heavy: list[int]
+) -> None:
+    text = SLOTS.format(parallelism=parallelism, own=f", parallelism: {own}")
+    placed = place(plan_of(tmp_path, SOURCE + text), workers)
+    assert placed == {"orders": default, "heavy": heavy, "out": default}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 5])
+@pytest.mark.parametrize("workers", [2, 3, 7])
+def test_slots_never_share_a_worker_if_there_are_enough(
+    tmp_path: Path, parallelism: int, workers: int
+) -> None:
+    plan = plan_of(tmp_path, SOURCE + SLOTS.format(parallelism=parallelism, own=""))
+    placed = place(plan, workers)
+    assert not {*placed["orders"], *placed["out"]} & {*placed["heavy"]}
+    assert len({*placed["orders"], *placed["heavy"]}) == min(workers, 2 * parallelism)
+
+
+def test_slots_share_workers_if_there_are_too_few(tmp_path: Path) -> None:
+    text = """
+settings: {parallelism: 2}
+steps: {one: {from: orders, where: id > 1, slot: one}, two: {from: one, where: id > 2, slot: two}}
+sinks: {out: {from: two, console: {}}}
+"""
+    placed = place(plan_of(tmp_path, SOURCE + text), 2)
+    assert placed == {"orders": [0, 0], "one": [1, 1], "two": [0, 0]}

@@ -51,7 +51,7 @@ def explain(
     from headrace.core.plan import explain as explained
 
     text = explained(checked.plan, form)
-    text = _add_worker_choice(text, checked, form)
+    text = _add_workers(text, checked, checked.plan, form, batch=batch)
     if batch:
         from headrace.cli.process_limits import check_process_limits
 
@@ -65,18 +65,20 @@ def _print_problems(problems: Sequence[Problem]) -> None:
         click.echo(paint_problem(problem), err=True)
 
 
-def _add_worker_choice(text: str, checked: CheckedPipeline, form: str) -> str:
-    """Add the number of workers that was chosen for `auto`, and why."""
-    choice = checked.pipeline.worker_choice
-    if choice is None or form not in ("text", "json"):
+def _add_workers(text: str, checked: CheckedPipeline, plan: Plan, form: str, *, batch: bool) -> str:
+    """Add the workers and their subtasks; in a graph they are not shown."""
+    if form not in ("text", "json"):
         return text
+    from headrace.cli.explain_workers import plan_workers
+
+    workers = plan_workers(checked.pipeline, plan, batch=batch)
     if form == "text":
-        return f"{text}\nworkers: {choice.count} (auto: {choice.reason})\n"
+        lines = "" if workers.is_plain else "\n".join(("", *workers.format_lines(), ""))
+        return text + lines
     import orjson
 
-    workers = {"count": choice.count, "reason": choice.reason}
-    both = orjson.dumps({**orjson.loads(text), "workers": workers}, option=orjson.OPT_INDENT_2)
-    return both.decode() + "\n"
+    document = {**orjson.loads(text), "workers": workers.build_document()}
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def _add_spark_plan(

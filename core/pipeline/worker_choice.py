@@ -89,10 +89,10 @@ def _get_widths(pipeline: Pipeline) -> dict[str, int]:
     of_job, widths = pipeline.settings.parallelism, dict[str, int]()
     if "parallelism" not in pipeline.settings.model_fields_set:
         return widths
-    parts = [(source.slot, of_job) for source in pipeline.sources.values()]
-    for part in (*pipeline.steps.values(), *pipeline.sinks.values()):
-        parts.append((part.slot, part.parallelism or of_job))
-    for slot, parallelism in parts:
+    sources = ((source.slot, of_job) for source in pipeline.sources.values())
+    steps = ((step.slot, step.parallelism or of_job) for step in pipeline.steps.values())
+    sinks = ((sink.slot, sink.parallelism or of_job) for sink in pipeline.sinks.values())
+    for slot, parallelism in (*sources, *steps, *sinks):
         name = str(slot or DEFAULT_SLOT)
         widths[name] = max(widths.get(name, 0), parallelism)
     return widths

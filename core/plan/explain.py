@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from headrace.core.pipeline.model import DEFAULT_SLOT
 from headrace.core.plan import describe
 from headrace.core.plan.describe import describe_state
-from headrace.core.plan.nodes import Edge, Plan, PlanPart, Sink, Source, Step, Upsert
+from headrace.core.plan.nodes import Edge, Plan, PlanPart, Sink, Source, Step, Task, Upsert
 from headrace.core.plan.states import StepStateSummary, get_step_state
 
 
@@ -57,7 +58,13 @@ def _task_lines(plan: Plan) -> Iterator[str]:
     yield ""
     yield "tasks"
     for number, task in enumerate(plan.tasks, 1):
-        yield f"    {number}  {' > '.join(task.parts)}, parallelism {task.parallelism}"
+        yield f"    {number}  {' > '.join(task.parts)}, {_describe_width(task)}"
+
+
+def _describe_width(task: Task) -> str:
+    """Return the parallelism of a task, and its slot unless that is the default one."""
+    slot = "" if task.slot == DEFAULT_SLOT else f", slot {task.slot}"
+    return f"parallelism {task.parallelism}{slot}"
 
 
 def _edge_lines(plan: Plan) -> Iterator[str]:
@@ -80,7 +87,7 @@ def _format_mermaid(plan: Plan) -> str:
     ids = {part.name: f"n{number}" for number, part in enumerate(plan)}
     lines = ["flowchart LR"]
     for number, task in enumerate(plan.tasks, 1):
-        lines.append(f'  subgraph task{number}["task {number}, parallelism {task.parallelism}"]')
+        lines.append(f'  subgraph task{number}["task {number}, {_describe_width(task)}"]')
         for name in task.parts:
             left, right = shapes[describe.get_part_kind(plan.part(name))]
             label = "<br/>".join(map(_escape_mermaid, _part_label_lines(plan, plan.part(name))))
@@ -101,7 +108,7 @@ def _escape_mermaid(text: str) -> str:
 def _format_dot(plan: Plan) -> str:
     lines = [f"digraph {_quote_dot(plan.name)} {{", "  rankdir=LR; node [shape=box];"]
     for number, task in enumerate(plan.tasks, 1):
-        title = f"task {number}, parallelism {task.parallelism}"
+        title = f"task {number}, {_describe_width(task)}"
         lines.append(f"  subgraph cluster_{number} {{ label={_quote_dot(title)};")
         for name in task.parts:
             label = _quote_dot(*_part_label_lines(plan, plan.part(name)))
@@ -146,7 +153,8 @@ def _format_json(plan: Plan) -> str:
             for edge in plan.edges
         ],
         "tasks": [
-            {"parts": list(task.parts), "parallelism": task.parallelism} for task in plan.tasks
+            {"parts": list(task.parts), "parallelism": task.parallelism, "slot": task.slot}
+            for task in plan.tasks
         ],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -37,6 +37,15 @@ def test_spark_shows_what_is_its_own_and_what_is_ours(spark: SparkSession, tmp_p
     assert not (tmp_path / "out").exists()
 
 
+def test_what_has_no_effect_on_spark_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    text = PIPELINE.replace("{from: sums,", "{from: sums, slot: files, chain: false,")
+    result = explained(tmp_path, "--batch", text=f"{text}settings: {{workers: 2}}\n")
+    assert (
+        "    workers, slot and chain have no effect with --batch: Spark divides the work\n"
+        in result.output
+    )
+
+
 def test_programs_find_spark_s_plans_by_sink(spark: SparkSession, tmp_path: Path) -> None:
     result = explained(tmp_path, "--batch", "--format", "json")
     assert list(json.loads(result.output)["spark"]) == ["out"]

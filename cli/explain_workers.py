@@ -12,20 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headrace.core.pipeline.model import Pipeline
     from headrace.core.plan import Plan
+    from headrace.core.plan.placement import PlacedTask
 
 LISTED_SUBTASKS = 4
 """The most subtasks of a task that are listed one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedTask:
-    """The subtasks of a task that one worker runs."""
-
-    task: int
-    """The number of the task, from 1 as in the list of tasks."""
-    parts: tuple[str, ...]
-    slot: str
-    subtasks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +25,7 @@ class WorkerPlan:
     count: int
     reason: str | None
     """Why there are as many, with `workers: auto`."""
-    placement: dict[int, list[PlacedTask]]
+    placement: dict[int, tuple[PlacedTask, ...]]
     """The subtasks of each worker; number 0 is the coordinator's process, if it runs them."""
     notes: tuple[str, ...]
     """What has no effect, and why."""
@@ -61,18 +51,7 @@ class WorkerPlan:
             "count": self.count,
             "reason": self.reason,
             "placement": [
-                {
-                    "worker": number,
-                    "tasks": [
-                        {
-                            "task": each.task,
-                            "parts": list(each.parts),
-                            "slot": each.slot,
-                            "subtasks": list(each.subtasks),
-                        }
-                        for each in placed
-                    ],
-                }
+                {"worker": number, "tasks": [each.to_document() for each in placed]}
                 for number, placed in self.placement.items()
             ],
             "notes": list(self.notes),
@@ -81,7 +60,7 @@ class WorkerPlan:
 
 def plan_workers(pipeline: Pipeline, plan: Plan, *, batch: bool) -> WorkerPlan:
     """Return the workers that would run a pipeline."""
-    from headrace.core.plan.placement import place_subtasks
+    from headrace.core.plan.placement import group_by_worker, place_subtasks
 
     wanted, choice = pipeline.settings.workers, pipeline.worker_choice
     alone = [
@@ -90,15 +69,9 @@ def plan_workers(pipeline: Pipeline, plan: Plan, *, batch: bool) -> WorkerPlan:
         if source.connector.source and not source.connector.source.is_replayable
     ]
     count = 1 if alone else wanted
-    placement: dict[int, list[PlacedTask]] = {
-        number: [] for number in (range(1, count + 1) if count > 1 else (0,))
-    }
-    subtasks: dict[tuple[int, int], list[int]] = {}
-    for subtask, worker in place_subtasks(plan, count).items():
-        subtasks.setdefault((worker + (count > 1), subtask.task), []).append(subtask.index)
-    for (number, at), indices in subtasks.items():
-        task = plan.tasks[at]
-        placement[number].append(PlacedTask(at + 1, task.parts, task.slot, tuple(indices)))
+    numbers = range(1, count + 1) if count > 1 else (0,)
+    subtasks = {id: numbers[at] for id, at in place_subtasks(plan, count).items()}
+    placement = dict.fromkeys(numbers, ()) | group_by_worker(plan, subtasks)
     notes = [*_list_notes(plan, count)]
     if alone and wanted > 1:
         notes.append(f"one process runs everything: {alone[0]} cannot be read again")
@@ -117,8 +90,12 @@ def _list_notes(plan: Plan, count: int) -> Iterator[str]:
 
 def _list_ignored(pipeline: Pipeline, workers: int) -> list[str]:
     """Return the keys for the placement of subtasks that a pipeline has."""
-    parts = (*pipeline.sources.values(), *pipeline.steps.values(), *pipeline.sinks.values())
-    given = [key for key in ("slot", "chain") if any(key in part.keys_at for part in parts)]
+    keys = {
+        *(key for source in pipeline.sources.values() for key in source.keys_at),
+        *(key for step in pipeline.steps.values() for key in step.keys_at),
+        *(key for sink in pipeline.sinks.values() for key in sink.keys_at),
+    }
+    given = [key for key in ("slot", "chain") if key in keys]
     return (["workers"] if workers > 1 else []) + given
 
 

@@ -56,6 +56,8 @@ A *task* is a chain of parts that pass rows to each other by calls, such as `ord
   `rate(headrace_busy_seconds_total[1m])` is a share between 0 and 1, and the three shares add up to
   1. The bottleneck of a pipeline is the first task, seen from the sources, that is busy and not
   backpressured.
+- `headrace_worker_info` has the [worker](workers.md) of each subtask. Other metrics get it by
+  `headrace_rows_in_total * on(job, part, subtask) group_left(worker) headrace_worker_info`.
 - Counters of subtasks, including those of rows, start at 0 with each attempt of the job: after a
   restart, rows that are read again are counted again. `rate` and `increase` handle such resets. The
   table on the terminal counts each row once.

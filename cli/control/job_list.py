@@ -21,6 +21,17 @@ LISTING_TIMEOUT_S = 3.0
 
 MAX_THREADS = 16
 
+FIELDS_OF_RUNNING = (
+    "uptime_s",
+    "attempt",
+    "rows_in",
+    "rows_out",
+    "in_per_s",
+    "out_per_s",
+    "workers",
+)
+"""The fields of a job's own answer that the list has as well."""
+
 RESUMABLE_STATUSES = ("stopped", "killed", "damaged")
 """The statuses of jobs that do not run."""
 
@@ -51,10 +62,7 @@ class JobEntry:
             "checkpoint": self.checkpoint,
             "taken_at": self.taken_at,
             "drained": self.is_drained,
-            **{
-                key: document.get(key)
-                for key in ("uptime_s", "attempt", "rows_in", "rows_out", "in_per_s", "out_per_s")
-            },
+            **{key: document.get(key) for key in FIELDS_OF_RUNNING},
         }
 
 

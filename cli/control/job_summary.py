@@ -94,5 +94,13 @@ class JobSummary:
             "checkpoint": self.checkpoint,
             "failed_checkpoint": self.failed_checkpoint,
             "parallelism": parallelism,
+            "workers": [
+                {
+                    "worker": worker.number,
+                    "pid": worker.pid,
+                    "tasks": [each.to_document() for each in tasks],
+                }
+                for worker, tasks in job.list_workers().items()
+            ],
             **build_progress_document(look),
         }

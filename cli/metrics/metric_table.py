@@ -61,6 +61,13 @@ METRICS: tuple[Metric, ...] = (
         lambda figures: [((figures.name, figures.version), 1)],
     ),
     Metric(
+        "headrace_worker_info",
+        "gauge",
+        (*SUBTASK_LABELS, "task", "worker"),
+        "Always 1; the worker of each subtask of a part, 0 if all run in one process.",
+        samples.read_workers,
+    ),
+    Metric(
         "headrace_up",
         "gauge",
         JOB_LABELS,

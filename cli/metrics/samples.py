@@ -6,9 +6,10 @@ A reader computes the samples of one metric, for the job, its parts, subtasks or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, get_args
 
+from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.checkpoint.counters import PartCounters
 from headrace.core.checkpoint.history import CheckpointHistory, CheckpointRecord
@@ -17,7 +18,7 @@ from headrace.core.job.lifecycle import JobStatus
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
 from headrace.core.types.elements import MAX_WATERMARK_US
-from headrace.core.worker.report import InputQueue, SubtaskStatistics
+from headrace.core.worker.report import InputQueue, SubtaskStatistics, WorkerIdentity
 from headrace.core.worker.statistics import PartCounts, compute_lag_s
 
 STATUSES: tuple[JobStatus, ...] = get_args(JobStatus)
@@ -38,6 +39,8 @@ class JobSample:
     version: str = ""
     now_us: int = 0
     """The time of the wall clock."""
+    workers: Mapping[SubtaskId, WorkerIdentity] = field(default_factory=dict)
+    """The worker of each subtask; none for those of a lost worker."""
 
     @classmethod
     def take(cls, job: Job, version: str) -> JobSample:
@@ -53,6 +56,7 @@ class JobSample:
             job.storage.history if job.storage else CheckpointHistory(),
             version,
             job.spec.operator_context.now_us() if statistics.subtasks else 0,
+            statistics.workers,
         )
 
     @property
@@ -174,6 +178,15 @@ def read_lookups(value: Callable[[LookupStatistics], int]) -> SampleReader:
                 yield (figures.name, part), value(counts.lookup)
 
     return read
+
+
+def read_workers(figures: JobSample) -> Iterator[Sample]:
+    """Yield 1 for each subtask of a part, labelled with its worker, unless that is lost."""
+    for subtask in figures.subtasks:
+        if (worker := figures.workers.get(subtask.id)) is not None:
+            index, task = str(subtask.id.index), _task_name(subtask)
+            for part in subtask.parts:
+                yield (figures.name, part, index, task, str(worker.number)), 1
 
 
 def read_splits(figures: JobSample) -> Iterator[Sample]:

@@ -21,8 +21,9 @@ from headrace.core.job.lifecycle import JobLifecycle, JobStatus
 from headrace.core.job.requests import PendingRescale, RequestRejected, RescaleResult
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
-from headrace.core.worker.report import SubtaskStatistics
-from headrace.core.worker.statistics import PartCounts
+from headrace.core.plan.placement import PlacedTask, group_by_worker
+from headrace.core.worker.report import SubtaskStatistics, WorkerIdentity
+from headrace.core.worker.statistics import PartCounts, map_workers
 from headrace.core.worker.time_shares import TimeShareSampler
 
 T = TypeVar("T")
@@ -52,6 +53,8 @@ class JobStatistics:
     """The row counts of every part, in this run and in those that it resumed from."""
     subtasks: tuple[SubtaskStatistics, ...] = ()
     """The statistics of each subtask since it began."""
+    workers: Mapping[SubtaskId, WorkerIdentity] = field(default_factory=dict)
+    """The worker of each subtask; none for those of a lost worker."""
 
 
 @dataclass(slots=True)
@@ -213,7 +216,16 @@ class Job:
         subtasks = sorted(
             (each for report in reports for each in report.subtasks), key=lambda each: each.id
         )
-        return JobStatistics(shown.sum_counts(reports), tuple(subtasks))
+        counts, workers = shown.sum_counts(reports), map_workers(reports)
+        return JobStatistics(counts, tuple(subtasks), workers)
+
+    def list_workers(self) -> dict[WorkerIdentity, tuple[PlacedTask, ...]]:
+        """Return the workers that have reported, with the tasks and subtasks that they run."""
+        shown = self._deployed_attempt or self._attempt
+        if shown is None:
+            return {}
+        workers = map_workers(shown.collect_reports(with_splits=False))
+        return dict(sorted(group_by_worker(shown.spec.plan, workers).items()))
 
     @property
     def initial_counts(self) -> Mapping[str, PartCounts]:

@@ -23,6 +23,7 @@ from headrace.core.worker.report import (
     InputQueue,
     SplitStatistics,
     SubtaskStatistics,
+    WorkerIdentity,
 )
 from headrace.core.worker.statistics import PartCounts, compute_lag_s
 from headrace.core.worker.time_shares import TimeShares
@@ -35,7 +36,7 @@ def collect_job_statistics(job: Job) -> dict[str, object]:
     """Return the statistics of a job. Call it on the loop of the job.
 
     parts        by name: kind, parallelism, counts, watermark and lag
-    subtasks     of each: its parts, its shares of time, watermark, queue, splits, states
+    subtasks     of each: its worker, parts, shares of time, watermark, queue, splits, states
     state        the total size of all states
     checkpoints  their number in this run, and the newest
     """
@@ -52,7 +53,8 @@ def collect_job_statistics(job: Job) -> dict[str, object]:
             for name, counts in collected.parts.items()
         },
         "subtasks": [
-            _describe_subtask(s, TimeShares() if s.is_ended else shares[s.attempt, s.id], now_us)
+            _describe_worker(collected.workers.get(s.id))
+            | _describe_subtask(s, TimeShares() if s.is_ended else shares[s.attempt, s.id], now_us)
             for s in subtasks
         ],
         "state": _describe_size(sum((each.total_state_size for each in subtasks), StateSize())),
@@ -108,6 +110,10 @@ def _describe_part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dic
         "watermark": format_time(counts.watermark_us),
         "lag_s": compute_lag_s(counts.watermark_us, now_us),
     }
+
+
+def _describe_worker(worker: WorkerIdentity | None) -> dict[str, object]:
+    return {"worker": worker and worker.number, "pid": worker and worker.pid}
 
 
 def _describe_subtask(

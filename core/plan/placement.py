@@ -15,12 +15,35 @@ a source with few splits gives them to its first subtasks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.plan import nodes
 from headrace.core.plan.components import find_components
+
+W = TypeVar("W", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTask:
+    """The subtasks of a task that one worker runs."""
+
+    task: int
+    """The number of the task, from 1 as in the list of tasks."""
+    parts: tuple[str, ...]
+    slot: str
+    subtasks: tuple[int, ...]
+
+    def to_document(self) -> dict[str, object]:
+        """Return it as plain data."""
+        return {
+            "task": self.task,
+            "parts": list(self.parts),
+            "slot": self.slot,
+            "subtasks": list(self.subtasks),
+        }
 
 
 @dataclass(slots=True)
@@ -57,6 +80,23 @@ def place_subtasks(plan: nodes.Plan, workers: int) -> dict[SubtaskId, int]:
                 loads[worker].subtasks += 1
                 loads[worker].first_subtasks += index == 0
     return dict(sorted(placement.items()))
+
+
+def group_by_worker(
+    plan: nodes.Plan, placement: Mapping[SubtaskId, W]
+) -> dict[W, tuple[PlacedTask, ...]]:
+    """Return the tasks of each worker that has some, with the subtasks that it runs."""
+    indices: dict[W, dict[int, list[int]]] = {}
+    for subtask in sorted(placement):
+        of_worker = indices.setdefault(placement[subtask], {})
+        of_worker.setdefault(subtask.task, []).append(subtask.index)
+    return {
+        worker: tuple(
+            PlacedTask(at + 1, plan.tasks[at].parts, plan.tasks[at].slot, tuple(subtasks))
+            for at, subtasks in tasks.items()
+        )
+        for worker, tasks in indices.items()
+    }
 
 
 def divide_workers(plan: nodes.Plan, workers: int) -> dict[str, range]:

@@ -172,6 +172,8 @@ class ProcessPool:
         """Restart the regions that a lost worker ran, or fail the attempt."""
         if self.workers.pop(number, None) is None:
             return
+        if (report := self._reports.get(number)) is not None:
+            self._reports[number] = replace(report, worker=None)
         can_restart = self._has_whole_regions(number) and number not in self._cancelling
         for futures in (self._starting, self._cancelling):
             if number in futures:

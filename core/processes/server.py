@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import pickle
 import socket
 import traceback
@@ -44,7 +45,7 @@ from headrace.core.processes.messages import (
 )
 from headrace.core.worker.connectors import WorkerConnectors, open_worker_connectors, share_lookups
 from headrace.core.worker.pool import WorkerSpec, build_worker
-from headrace.core.worker.report import WorkerReport
+from headrace.core.worker.report import WorkerIdentity, WorkerReport
 from headrace.core.worker.subtask_builder import ChannelEnds, ChannelKey, list_channels
 from headrace.core.worker.worker import Worker
 
@@ -266,7 +267,8 @@ class AttemptShare:
 
     def _report(self) -> WorkerReport:
         assert self._worker is not None
-        return replace(self._worker.collect_report(), worker=self._environment.number)
+        identity = WorkerIdentity(self._environment.number, os.getpid())
+        return replace(self._worker.collect_report(), worker=identity)
 
     def _ignore_lost_peer(self, error: PeerLost) -> None:
         """Do nothing: the coordinator watches all workers, and ends the attempt."""

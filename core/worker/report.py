@@ -6,6 +6,7 @@ each attempt; `statistics` adds them up to those of the job.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -80,6 +81,16 @@ class SubtaskStatistics:
         )
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class WorkerIdentity:
+    """A running worker."""
+
+    number: int
+    """The number of the worker, from 1; 0 is the coordinator's process, which is the only one."""
+    pid: int
+    """The id of its process."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
     """The statistics of all subtasks of a worker at one time, also of those that have ended."""
@@ -87,8 +98,8 @@ class WorkerReport:
     subtasks: tuple[SubtaskStatistics, ...] = ()
     lookups: Mapping[str, LookupStatistics] = field(default_factory=dict)
     """The calls of lookup tables, by step: the subtasks of a worker share one client."""
-    worker: int = 0
-    """The number of the worker."""
+    worker: WorkerIdentity | None = None
+    """The worker; None if it has been lost since."""
 
 
 def collect_report(
@@ -98,6 +109,7 @@ def collect_report(
     return WorkerReport(
         tuple(_collect_subtask(each, plan, attempt, with_splits) for each in subtasks),
         _collect_lookups(subtasks),
+        WorkerIdentity(0, os.getpid()),
     )
 
 

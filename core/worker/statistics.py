@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.checkpoint.counters import JobCounters, PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
@@ -17,7 +18,12 @@ from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes.windows import Count
 from headrace.core.types.elements import MAX_WATERMARK_US
-from headrace.core.worker.report import SubtaskStatistics, WorkerReport, has_event_time
+from headrace.core.worker.report import (
+    SubtaskStatistics,
+    WorkerIdentity,
+    WorkerReport,
+    has_event_time,
+)
 
 
 @dataclass(slots=True)
@@ -123,6 +129,16 @@ def _add_time(count: PartCounts, watermark_us: int | None) -> None:
     if watermark_us is not None:
         before = count.watermark_us
         count.watermark_us = watermark_us if before is None else min(before, watermark_us)
+
+
+def map_workers(reports: Iterable[WorkerReport]) -> dict[SubtaskId, WorkerIdentity]:
+    """Return the worker of each subtask; none for the subtasks of lost workers."""
+    return {
+        subtask.id: report.worker
+        for report in reports
+        if report.worker is not None
+        for subtask in report.subtasks
+    }
 
 
 def measure_pauses(reports: Iterable[WorkerReport]) -> CheckpointPauses:

@@ -5,7 +5,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from headrace.cli.explain_workers import PlacedTask, WorkerPlan
+from headrace.cli.explain_workers import WorkerPlan
+from headrace.core.plan.placement import PlacedTask
 from tests.support.cli.command_line import Headrace
 
 PIPELINE = """
@@ -99,6 +100,6 @@ def test_json_has_the_placement(headrace: Headrace) -> None:
     [((1,), "subtask 1"), ((0, 4, 8, 12), "subtasks 0, 4, 8, 12"), (range(5), "0, 1, ..., 4")],
 )
 def test_many_subtasks_are_abridged(subtasks: tuple[int, ...], shown: str) -> None:
-    placed = [PlacedTask(3, ("a",), "default", tuple(subtasks))]
-    lines = [*WorkerPlan(2, None, {1: placed, 2: []}, ()).format_lines()]
+    placed = PlacedTask(3, ("a",), "default", tuple(subtasks))
+    lines = [*WorkerPlan(2, None, {1: (placed,), 2: ()}, ()).format_lines()]
     assert lines[1].startswith("    1  task 3: ") and lines[1].endswith(shown)

@@ -96,6 +96,15 @@ def test_time_goes_to_what_a_subtask_does(tmp_path: Path) -> None:
     assert then["headrace_rows_in_total"][part("step", 0)] == 15
     assert then["headrace_rows_in_total"][part("out", 1)] == 3
     assert then["headrace_queue_rows"] == {task("out", 0): 3, task("out", 1): 3}
+    assert then["headrace_worker_info"] == {
+        part(name, at) | labelled(task=task_name, worker="0"): 1
+        for name, task_name, subtasks in (
+            ("s", "s > step", 1),
+            ("step", "s > step", 1),
+            ("out", "out", 2),
+        )
+        for at in range(subtasks)
+    }
     assert then["headrace_up"] == {JOB: 1}
     assert then["headrace_status"][labelled(status="running")] == 1
     assert sum(then["headrace_status"].values()) == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -71,6 +72,7 @@ def test_who_stands_before_a_slow_writer_is_backpressured_and_the_writer_is_busy
     then, end = looked(slow(tmp_path, 2), [0.5])
     source, *sinks = then["subtasks"]
     assert list(source["parts"]) == ["s", "step"]
+    assert {(each["worker"], each["pid"]) for each in then["subtasks"]} == {(0, os.getpid())}
     assert (source["busy"], source["idle"], source["backpressured"]) == (0, 0, 1)
     assert source["backpressure"] == "high"
     assert [(each["busy"], each["backpressure"]) for each in sinks] == [(1, "ok"), (1, "ok")]

@@ -136,6 +136,19 @@ def test_a_new_aggregate_counts_the_rows_that_come_since(tmp_path: Path, backend
     )
 
 
+@pytest.mark.parametrize("is_apart_first", [False, True])
+def test_slots_and_chains_may_change(
+    tmp_path: Path, backend: Backend, is_apart_first: bool
+) -> None:
+    job, plain = Job(tmp_path, backend), pipeline(SUMS)
+    apart = pipeline(f"{SUMS}, slot: heavy").replace("{o: {", "{o: {slot: default, chain: false, ")
+    assert len(plan(tmp_path, apart).tasks) > len(plan(tmp_path, plain).tasks)
+    first, second = (apart, plain) if is_apart_first else (plain, apart)
+    job.before(first)
+    assert job.after(second, "k n total") == [(1, 3, 14), (2, 1, 2), (2, 1, 30), (3, 1, 20)]
+    assert job.told == ()
+
+
 def test_an_aggregate_may_go_and_the_others_be_called_otherwise(
     tmp_path: Path, backend: Backend
 ) -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,13 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def running_job(folder: Path, text: str, fault: str = "") -> Iterator[subprocess.Popen[str]]:
+def running_job(
+    folder: Path, text: str, fault: str = "", arguments: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
     (folder / "job.yaml").write_text(text)
     with open(folder / "log", "a") as log:
         job = subprocess.Popen(
-            [*HEADRACE, "run", "job.yaml", "--log", "json"],
+            [*HEADRACE, "run", "job.yaml", "--log", "json", *arguments],
             cwd=folder,
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -54,7 +56,7 @@ def read_events(folder: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)

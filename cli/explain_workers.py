@@ -28,7 +28,7 @@ class WorkerPlan:
     placement: dict[int, tuple[PlacedTask, ...]]
     """The subtasks of each worker; number 0 is the coordinator's process, if it runs them."""
     notes: tuple[str, ...]
-    """What has no effect, and why."""
+    """The settings that have no effect, each with the reason."""
 
     @property
     def is_plain(self) -> bool:

@@ -46,6 +46,18 @@ SLOTTED = (
     .replace("{from: mapped, key", "{from: mapped, slot: default, key")
 )
 
+REGIONS = """\
+name: slotted
+sources:
+  numbers: {files: {path: 'in/*.jsonl', watch: 200ms}, schema: {x: bigint, key: bigint}}
+sinks:
+  kept: {from: numbers, files: {path: kept}}
+settings:
+  workers: 2
+  restart: {strategy: fixed, attempts: 1, delay: 1h}
+"""
+"""No exchange connects the two workers, so the regions of a lost one wait to restart."""
+
 TAG = """\
 import os
 import polars
@@ -148,3 +160,18 @@ def test_savepoints_resume_with_slots_and_without(tmp_path: Path) -> None:
             resumed = ("--from-savepoint", ask(tmp_path, "stop", "slotted", "--savepoint"))
             assert job.wait(180) == 0
     check_rows(tmp_path, 6)
+
+
+def test_a_lost_worker_is_not_listed(tmp_path: Path) -> None:
+    write_files(tmp_path, range(2))
+    with running_job(tmp_path, REGIONS) as job:
+        wait_for_events(tmp_path, "worker_started", 2)
+        pids = find_pids(tmp_path)
+        assert wait_for_workers(tmp_path, pids) == {
+            number: {"numbers", "kept"} for number in (1, 2)
+        }
+        os.kill(pids[1], signal.SIGKILL)
+        wait_for_events(tmp_path, "worker_lost", 1)
+        assert wait_for_workers(tmp_path, {2: pids[2]}) == {2: {"numbers", "kept"}}
+        ask(tmp_path, "stop", "slotted")
+        assert job.wait(180) == 0

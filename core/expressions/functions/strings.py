@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.function import Overload, SqlFunction, function, overload
 from headrace.core.expressions.functions.arguments import resolve_ignoring_case
 from headrace.core.expressions.functions.concatenation import CONCATENATION
+from headrace.core.expressions.functions.sentences import SENTENCES
 from headrace.core.expressions.functions.substrings import SUBSTRINGS
 from headrace.core.expressions.functions.trim_pad import TRIM_PAD
 from headrace.core.expressions.signature import BoundArguments
@@ -238,6 +239,7 @@ STRINGS: tuple[SqlFunction, ...] = (
     *_CASES,
     *_TESTS,
     *SUBSTRINGS,
+    *SENTENCES,
     *TRIM_PAD,
     *CONCATENATION,
 )

@@ -26,7 +26,7 @@ NOT_BUILT = frozenset(
     """
     approx_count_distinct array_insert array_position array_remove arrays_zip from_csv
     make_dt_interval make_interval make_ym_interval map_filter map_zip_with rand randn random
-    randstr schema_of_csv sentences sequence shuffle time timestamp_nanos to_csv transform_keys
+    randstr schema_of_csv sequence shuffle time timestamp_nanos to_csv transform_keys
     transform_values try_make_interval uniform unix_nanos uuid
     """.split()
 )

@@ -26,6 +26,7 @@ from headrace.core.expressions.typed import (
     PolarsForm,
     find_inputs,
     is_fallible,
+    walk,
 )
 from headrace.core.expressions.value_sizes import cut_pieces, measure_values
 from headrace.core.types.data_types import Type, to_polars
@@ -51,6 +52,11 @@ class CompiledLambda:
         self.inputs = tuple(sorted(find_inputs(function)))
         """The columns that the body reads besides the parameters."""
         self._reads = find_inputs(function.body)
+        self.may_fail = any(
+            isinstance(node, FunctionCall) and node.failure is not None
+            for node in walk(function.body)
+        )
+        """Whether the body has a call that fails on purpose or for its arguments."""
         self._expr = (
             None if is_fallible(function.body) else compile_checked(function.body, argument.check)
         )

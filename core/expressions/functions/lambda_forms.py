@@ -55,16 +55,39 @@ def _search_elements(
 ) -> pl.Series:
     """Return `wanted` where the condition has this value for an element; otherwise NULL where it is
     NULL for one."""
-    import polars as pl
-
     (arrays,) = rows.values
-    found = _evaluate_elements(rows, arrays, condition)
+    if condition.may_fail:
+        return _restore_nulls(_search_until_found(rows, arrays, condition, wanted), arrays)
     counts = count_elements(arrays)
+    found = _evaluate_elements(rows, arrays, condition)
     known = found if wanted else ~found
     some = sum_by_row(known.fill_null(False), counts) > 0
     unknown = sum_by_row(found.is_null(), counts) > 0
-    answers = pl.select(pl.when(some).then(wanted).when(~unknown).then(not wanted)).to_series()
-    return _restore_nulls(answers, arrays)
+    return _restore_nulls(_answer(some, unknown, wanted=wanted), arrays)
+
+
+def _search_until_found(
+    rows: HigherOrderRows, arrays: pl.Series, condition: CompiledLambda, wanted: bool
+) -> pl.Series:
+    """Return the answers, with no element evaluated after the one that decides its row."""
+    import polars as pl
+
+    elements, counts = flatten_arrays(arrays), count_elements(arrays)
+    first = counts.cum_sum() - counts
+    some, unknown = (pl.repeat(False, len(counts), eager=True) for _ in range(2))
+    for at in range(int(counts.sum() and counts.max())):
+        active = (~some & (counts > at)).arg_true().cast(pl.Int64)
+        found = condition.evaluate([elements.gather(first.gather(active) + at)], rows.outer, active)
+        some = some.scatter(active.filter((found == wanted).fill_null(False)), True)
+        unknown = unknown.scatter(active.filter(found.is_null()), True)
+    return _answer(some, unknown, wanted=wanted)
+
+
+def _answer(some: pl.Series, unknown: pl.Series, *, wanted: bool) -> pl.Series:
+    """Return `wanted` for the rows with an element of this value, NULL for others with a NULL."""
+    import polars as pl
+
+    return pl.select(pl.when(some).then(wanted).when(~unknown).then(not wanted)).to_series()
 
 
 def zip_elements(rows: HigherOrderRows, function: CompiledLambda) -> pl.Series:

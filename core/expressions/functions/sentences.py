@@ -1,4 +1,4 @@
-"""`sentences`: the words of the sentences of a text, in Python at about half a microsecond a character."""
+"""`sentences`: the words of the sentences of a text, in Python at a microsecond a character."""
 
 from __future__ import annotations
 

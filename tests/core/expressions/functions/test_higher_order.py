@@ -319,6 +319,27 @@ def test_a_lambda_of_a_branch_that_is_not_taken_is_not_computed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("exists(a, x -> if(x = 0, raise_error('zero'), x = 1))", {0: True, 2: False, 3: None}),
+        ("exists(a, x -> element_at(array(1), x) = 1)", {0: True, 2: False, 3: None}),
+        ("forall(a, x -> if(x = 0, raise_error('zero'), x = 2))", {0: False, 2: True, 3: False}),
+        ("forall(a, x -> assert_true(x > 0) is null)", {2: True}),
+        (
+            "exists(a, x -> exists(a, y -> if(y = 0, raise_error('zero'), y = x)))",
+            {0: True, 1: True, 2: False, 3: True},
+        ),
+    ],
+)
+def test_no_element_fails_after_the_one_that_decides(
+    text: str, expected: dict[int, bool | None]
+) -> None:
+    rows: list[dict[str, Any]] = [{"a": [1, 0]}, {"a": [2, 0, 1]}, {"a": []}, {"a": [None, 3]}]
+    values, failed, _ = limit(text, rows, 1000)
+    assert {row: value for row, value in enumerate(values) if row not in failed} == expected
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("transform(a, x -> if(x > 2, raise_error(concat('got ', s, x)), x))", "got b3"),

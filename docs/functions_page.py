@@ -12,10 +12,10 @@ HEAD = """\
 
 What an expression can call. Every example is run as a test. In a signature
 `[x: int]` may be left out, `x: T...` may be repeated, and `constant` must be known before anything
-runs. `T` and `U` stand for any type, `C` for one with an order, `N` for a number, `I` for an
-integer, `F` for float or double, `D` for a decimal, `S` for a struct; the same letter is the same
-type wherever it stands. The [last section](#coverage-of-spark) says which of Spark's functions are
-there.
+runs. `T` and `U` stand for any type, `C` for one of single values with an order, `O` for one with
+an order that may also be an array or a struct, `N` for a number, `I` for an integer, `F` for float
+or double, `D` for a decimal, `S` for a struct; the same letter is the same type wherever it stands.
+The [last section](#coverage-of-spark) says which of Spark's functions are there.
 """
 
 NO_RESULT = {

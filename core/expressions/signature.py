@@ -2,9 +2,10 @@
 
     substring(text: string, start: int, [length: int]) -> string
 
-A type stands for itself; `T` and `U` stand for any type, `C` for a type whose values have an order,
-`N` for a number, `I` for an integer, `F` for float or double, `D` for a decimal, `S` for a struct,
-`K` and `V` for the types of the keys and the values of a map.
+A type stands for itself; `T` and `U` stand for any type, `C` for one of single values with an
+order, `O` for one with an order that may also be an array or a struct, `N` for a number, `I` for an
+integer, `F` for float or double, `D` for a decimal, `S` for a struct, `K` and `V` for the types of
+the keys and the values of a map.
 The same letter is the same type wherever it occurs: arguments of different types are widened to
 their common type. `[x: int]` is optional, `x: T...` may be repeated, `x: constant string` must be
 known before anything runs, `x: exact date` takes a date only, and no timestamp or text in its
@@ -55,6 +56,7 @@ from headrace.core.types.data_types import (
     Time,
     Type,
     find_map,
+    is_comparable,
     is_integer,
     is_numeric,
     is_ordered,
@@ -103,6 +105,7 @@ TYPE_VARIABLES: dict[str, tuple[str, Callable[[Type], bool]]] = {
     "T": ("any type", lambda type: True),
     "U": ("any type", lambda type: True),
     "C": ("a type with an order", is_ordered),
+    "O": ("a type with an order", is_comparable),
     "N": ("a number", is_numeric),
     "I": ("an integer", is_integer),
     "F": ("a float or double", lambda type: type in FLOAT_TYPES),
@@ -311,7 +314,7 @@ def bind_arguments(
                 return SignatureMismatch(
                     index, f"a constant {target}", "a column is not allowed here"
                 )
-            bound_argument = _evaluate_constant(bound_argument)
+            bound_argument = evaluate_constant(bound_argument)
             constants[index] = bound_argument.value
         bound.append(bound_argument)
     return BoundArguments(tuple(bound), constants, letters, _instantiate(signature.result, letters))
@@ -402,7 +405,7 @@ def _instantiate(pattern: TypePattern, letters: dict[str, Type]) -> Type:
     return pattern
 
 
-def _evaluate_constant(typed: TypedExpression) -> Constant:
+def evaluate_constant(typed: TypedExpression) -> Constant:
     """Evaluate an expression that reads no column."""
     import polars as pl
 

@@ -269,6 +269,11 @@ def is_ordered(type: Type) -> bool:
     return not is_nested(type)
 
 
+def is_comparable(type: Type) -> bool:
+    """Whether values can be compared and sorted, also by what is inside of them: all but maps."""
+    return find_map(type) is None
+
+
 def find_map(type: Type) -> MapType | None:
     """Return the first map in the type, which may be the type itself."""
     match type:

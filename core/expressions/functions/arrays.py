@@ -24,7 +24,15 @@ from headrace.core.expressions.typed import (
     ExpressionError,
     PolarsForm,
 )
-from headrace.core.types.data_types import BINARY, FLOAT_TYPES, INT, STRING, Array, to_polars
+from headrace.core.types.data_types import (
+    BINARY,
+    FLOAT_TYPES,
+    INT,
+    STRING,
+    Array,
+    is_nested,
+    to_polars,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,6 +65,10 @@ def _build_extreme(*, largest: bool) -> Callable[[BoundArguments], PolarsForm]:
     def build(bound: BoundArguments) -> PolarsForm:
         from headrace.core.expressions.batch_forms import evaluate_once
 
+        if is_nested(bound.result):
+            from headrace.core.expressions.value_order import build_array_extreme
+
+            return build_array_extreme(bound.result, largest=largest)
         if bound.result not in FLOAT_TYPES:
             return lambda array: array.list.max() if largest else array.list.min()
 
@@ -113,7 +125,11 @@ def _grow_repetition(bound: BoundArguments) -> PolarsForm | None:
     def measure(value: pl.Expr, count: pl.Expr) -> pl.Expr:
         import polars as pl
 
+        from headrace.core.expressions.value_sizes import measure_values
+
         size: pl.Expr = pl.lit(_WIDEST_BYTES, dtype=pl.Int64)
+        if is_nested(type):
+            size = size + value.map_batches(measure_values, return_dtype=pl.Int64)
         if type in (STRING, BINARY):
             size = size + value.cast(pl.Binary).bin.size().fill_null(0).cast(pl.Int64)
         return size * clip_at_zero(count.cast(pl.Int64))
@@ -121,8 +137,23 @@ def _grow_repetition(bound: BoundArguments) -> PolarsForm | None:
     return measure
 
 
-def _repeat_value(value: pl.Expr, count: pl.Expr) -> pl.Expr:
-    return value.repeat_by(clip_at_zero(count))
+def _build_repetition(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import compute_on_frame, evaluate_once
+
+    if is_nested(bound.types[0]):
+        return compute_on_frame(_repeat_nested_values, bound.result)
+    return evaluate_once(lambda value, count: value.repeat_by(clip_at_zero(count)), bound.result)
+
+
+def _repeat_nested_values(frame: pl.DataFrame) -> pl.Series:
+    import polars as pl
+
+    from headrace.core.expressions.flat_arrays import group_elements, number_rows
+
+    value, count = frame.get_columns()
+    times = frame.select(clip_at_zero(pl.col(count.name)).fill_null(0).cast(pl.Int64)).to_series()
+    arrays = group_elements(value.gather(number_rows(times)), times)
+    return pl.select(pl.when(count.is_not_null()).then(arrays)).to_series()
 
 
 def _overlap(left: pl.Expr, right: pl.Expr) -> pl.Expr:
@@ -213,6 +244,16 @@ def _spark_form_of_slice(bound: BoundArguments) -> str:
     return AS_WRITTEN if constant else NO_SPARK_FORM
 
 
+def _build_sort(bound: BoundArguments) -> PolarsForm:
+    if not is_nested(bound.type_arguments["O"]):
+        return _sort
+    from headrace.core.expressions.value_order import build_sort
+
+    descending = not bound.constants.get(1, True)
+    form = build_sort(bound.result, descending=descending, nulls_last=descending)
+    return lambda array, *_: form(array)
+
+
 def _sort(array: pl.Expr, ascending: bool = True) -> pl.Expr:
     import polars as pl
 
@@ -233,12 +274,12 @@ _ELEMENTS: tuple[SqlFunction, ...] = (
     ),
     function(
         *("array_max", _FAMILY, "The largest element; NULLs are skipped, and NaN is above all."),
-        overload("array_max(array: array<C>) -> C", build=_build_extreme(largest=True)),
+        overload("array_max(array: array<O>) -> O", build=_build_extreme(largest=True)),
         example=("array_max(array(1, 20, null, 3))", "20"),
     ),
     function(
         *("array_min", _FAMILY, "The smallest element; NULLs are skipped, and NaN is above all."),
-        overload("array_min(array: array<C>) -> C", build=_build_extreme(largest=False)),
+        overload("array_min(array: array<O>) -> O", build=_build_extreme(largest=False)),
         example=("array_min(array(1, 20, null, 3))", "1"),
     ),
     function(
@@ -302,8 +343,8 @@ _CHANGES: tuple[SqlFunction, ...] = (
     function(
         *("array_repeat", _FAMILY, "An array of copies of the value."),
         overload(
-            "array_repeat(value: C, count: int) -> array<C>",
-            build=build_evaluating_once(_repeat_value),
+            "array_repeat(value: T, count: int) -> array<T>",
+            build=_build_repetition,
             growth=_grow_repetition,
         ),
         example=("array_repeat('ab', 2)", "[ab, ab]"),
@@ -361,8 +402,8 @@ _CHANGES: tuple[SqlFunction, ...] = (
             "The elements in order, NULLs first; with false in descending order, NULLs last.",
         ),
         overload(
-            "sort_array(array: array<C>, [ascending: constant boolean]) -> array<C>",
-            _sort,
+            "sort_array(array: array<O>, [ascending: constant boolean]) -> array<O>",
+            build=_build_sort,
             nulls="strict",
         ),
         example=("sort_array(array('b', null, 'a'))", "[null, a, b]"),

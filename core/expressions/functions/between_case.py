@@ -150,7 +150,7 @@ BETWEEN_CASE: tuple[SqlFunction, ...] = (
         example=("2 between 1 and 3", "true"),
         more=(("3 not between 1 and 3", "false"),),
         resolve=_resolve_between,
-        signatures=("value: C [not] between low: C and high: C -> boolean",),
+        signatures=("value: O [not] between low: O and high: O -> boolean",),
     ),
     function(
         "case subject",

@@ -3,7 +3,7 @@
 NaN equals itself and is above all numbers, -0.0 equals 0.0, text and binary are compared by their
 bytes, and false is below true. Different numbers are compared in their common type, a date and a
 timestamp as timestamps. Arrays and structs are equal when all their contents are, NULLs included;
-they have no order here.
+their order is that of `value_order`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from headrace.core.types.data_types import (
     Type,
     find_map,
     is_integer,
-    is_ordered,
+    is_nested,
     quote_name,
 )
 
@@ -77,6 +77,16 @@ def _compare_columns(
     return lambda constant, column: mirrored(column, constant)
 
 
+def _build_form(
+    name: str, form: PolarsForm, left: TypedExpression, right: TypedExpression, *, ordered: bool
+) -> PolarsForm:
+    if ordered and is_nested(left.type):
+        from headrace.core.expressions.value_order import build_comparison
+
+        return build_comparison(form)
+    return _compare_columns(name, form, left, right)
+
+
 def build_null_safe_equality(left: TypedExpression, right: TypedExpression) -> PolarsForm:
     """Return the form of `<=>` for these operands."""
     return _compare_columns("<=>", lambda a, b: a.eq_missing(b), left, right)
@@ -98,8 +108,6 @@ def widen_pair(
             message, odd.span if odd and hint and not chained else call.span, hint
         )
     refuse_map(call.name, left if find_map(left.type) else right)
-    if ordered and not is_ordered(common):
-        raise ExpressionError(f"{call.name} wants ordered values, got {common}", call.span)
     target = BOOLEAN if common == NULL else common
     return widen(left, target), widen(right, target)
 
@@ -109,17 +117,17 @@ def _define_comparison(
     doc: str,
     form: Callable[[pl.Expr, pl.Expr], pl.Expr],
     *examples: tuple[str, str],
-    letter: str = "C",
+    letter: str = "O",
     null_safe: bool = False,
 ) -> SqlFunction:
     def resolve(call: TypedCall) -> TypedExpression:
-        left, right = widen_pair(call, ordered=letter == "C")
-        if letter == "C" and (known := compare_far_decimal(call)) is not None:
+        left, right = widen_pair(call, ordered=letter == "O")
+        if letter == "O" and (known := compare_far_decimal(call)) is not None:
             result = partial(_ignore_values, known)
             return FunctionCall(BOOLEAN, False, call.span, call.name, (left, right), result)
         nullable = not null_safe and (left.nullable or right.nullable)
         warning = None if null_safe else _warn_of_null(call)
-        made = _compare_columns(name, form, left, right)
+        made = _build_form(name, form, left, right, ordered=letter == "O")
         return FunctionCall(
             BOOLEAN, nullable, call.span, call.name, (left, right), made, warning=warning
         )
@@ -191,8 +199,8 @@ def _build_extreme_resolver(
             hint = "convert each to string to compare them as text"
             raise ExpressionError(f"{name} cannot compare {types}", call.span, hint)
         values = tuple(widen(value, common) for value in call.arguments)
-        if not is_ordered(common):
-            raise ExpressionError(f"{name} wants ordered values, got {common}", call.span)
+        for value in call.arguments:
+            refuse_map(name, value)
         nullable = all(value.nullable for value in values)
         return FunctionCall(common, nullable, call.span, name, values, build(common))
 
@@ -204,6 +212,8 @@ def _build_greatest(type: Type) -> PolarsForm:
 
     from headrace.core.expressions.batch_forms import evaluate_once
 
+    if is_nested(type):
+        return _build_nested_extreme(type, largest=True)
     if type not in FLOAT_TYPES:
         return lambda *values: pl.max_horizontal(values)
 
@@ -218,7 +228,15 @@ def _build_least(type: Type) -> PolarsForm:
     # Of 0.0 and -0.0 Spark takes the first, Polars the last: so the values are reversed.
     import polars as pl
 
+    if is_nested(type):
+        return _build_nested_extreme(type, largest=False)
     return lambda *values: pl.min_horizontal(values[::-1])
+
+
+def _build_nested_extreme(type: Type, *, largest: bool) -> PolarsForm:
+    from headrace.core.expressions.value_order import build_extreme
+
+    return build_extreme(type, largest=largest)
 
 
 COMPARISONS: tuple[SqlFunction, ...] = (
@@ -278,7 +296,7 @@ COMPARISONS: tuple[SqlFunction, ...] = (
         " numbers.",
         example=("greatest(1, 2.5, null)", "2.5"),
         resolve=_build_extreme_resolver("greatest", _build_greatest),
-        signatures=("greatest(value: C, other: C...) -> C",),
+        signatures=("greatest(value: O, other: O...) -> O",),
     ),
     function(
         "least",
@@ -286,7 +304,7 @@ COMPARISONS: tuple[SqlFunction, ...] = (
         "The least of two or more values, ignoring NULLs; NULL if all are NULL.",
         example=("least(3, 2, null)", "2"),
         resolve=_build_extreme_resolver("least", _build_least),
-        signatures=("least(value: C, other: C...) -> C",),
+        signatures=("least(value: O, other: O...) -> O",),
     ),
     *MEMBERSHIP,
 )

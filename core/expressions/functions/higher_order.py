@@ -21,6 +21,7 @@ from headrace.core.expressions.function import (
     with_growth,
 )
 from headrace.core.expressions.functions.common_types import to_condition
+from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     NO_SPARK_FORM,
     NOWHERE,
@@ -29,6 +30,7 @@ from headrace.core.expressions.typed import (
     FunctionCall,
     LambdaFunction,
     LambdaVariable,
+    PolarsForm,
     TypedExpression,
     find_inputs,
     walk,
@@ -41,6 +43,7 @@ from headrace.core.types.data_types import (
     Decimal,
     Type,
     is_integer,
+    is_nested,
     strip_nullability,
 )
 
@@ -237,9 +240,17 @@ def _sort_nulls_last(array: pl.Expr) -> pl.Expr:
     return array.list.eval(pl.element().sort(nulls_last=True))
 
 
+def _build_sort(bound: BoundArguments) -> PolarsForm:
+    if not is_nested(bound.type_arguments["O"]):
+        return _sort_nulls_last
+    from headrace.core.expressions.value_order import build_sort
+
+    return build_sort(bound.result, descending=False, nulls_last=True)
+
+
 _SORT = overload(
-    "array_sort(array: array<C>) -> array<C>",
-    _sort_nulls_last,
+    "array_sort(array: array<O>) -> array<O>",
+    build=_build_sort,
     nulls="strict",
 )
 
@@ -353,7 +364,7 @@ HIGHER_ORDER: tuple[SqlFunction, ...] = (
         more=(("array_sort(array(1, 3, 2), (left, right) -> right - left)", "[3, 2, 1]"),),
         resolve=_resolve_array_sort,
         signatures=(
-            "array_sort(array: array<C>) -> array<C>",
+            "array_sort(array: array<O>) -> array<O>",
             "array_sort(array: array<T>, (left, right) -> int) -> array<T>",
         ),
         is_higher_order=True,

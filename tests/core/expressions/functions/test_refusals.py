@@ -41,7 +41,10 @@ SCHEMA = Schema((Field("i", INT), Field("l", BIGINT), Field("s", STRING), Field(
         ("parse_url(s, 'QUERY', 'a|b')", "a key of a query is plain text, got 'a|b'"),
         ("aes_encrypt(s, s, 'CTR')", "aes_encrypt does not know 'CTR'"),
         ("hash()", "hash takes at least 1 argument, got 0"),
-        ("sort_array(array(a))", "sort_array wants a type with an order, got array<array<int>>"),
+        (
+            "sort_array(array(map(i, i)))",
+            "sort_array wants a type with an order, got array<map<int,int>>",
+        ),
     ],
 )
 def test_an_argument_is_refused_with_what_is_wanted(text: str, message: str) -> None:

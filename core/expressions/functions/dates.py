@@ -21,8 +21,13 @@ from headrace.core.expressions.functions.time_units import (
     build_unit_start,
     find_next_weekday,
 )
-from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import NO_SPARK_FORM, Constant, ExpressionError, PolarsForm
+from headrace.core.expressions.signature import BoundArguments, evaluate_constant
+from headrace.core.expressions.typed import (
+    NO_SPARK_FORM,
+    ExpressionError,
+    PolarsForm,
+    find_inputs,
+)
 from headrace.core.types import calendar
 from headrace.core.types.data_types import BIGINT, DATE
 
@@ -75,20 +80,23 @@ def _check_number_text(bound: BoundArguments) -> None:
 
 
 def _read_number_text(bound: BoundArguments) -> int:
+    """Return the days of a text without columns; to Spark, the text NULL stands for 0."""
     number = bound.arguments[1]
-    if not isinstance(number, Constant):
+    if find_inputs(number):
         hint = "cast(... as int) converts explicitly"
         raise ExpressionError("a number of days must be an int, got string", number.span, hint)
-    text = number.value
+    text = evaluate_constant(number).value
+    if text is None:
+        return 0
     found = _WHOLE_NUMBER.fullmatch(text) if isinstance(text, str) else None
     if not found or not -(2**31) <= (days := int(found[1])) < 2**31:
-        message = f"a number of days must be an int, got {'NULL' if text is None else repr(text)}"
+        message = f"a number of days must be an int, got {text!r}"
         raise ExpressionError(message, number.span, "as in date_add(date '2024-02-28', 1)")
     return days
 
 
 def _define_text_days(name: str, form: PolarsForm) -> Overload:
-    """Return the overload with the number of days as a constant text, which Spark reads as well."""
+    """Return the overload with the number of days as a text without columns, as Spark has it."""
 
     def build(bound: BoundArguments) -> PolarsForm:
         import polars as pl

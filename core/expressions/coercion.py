@@ -261,8 +261,7 @@ def _is_implicit(source: Type, target: Type) -> bool:
     if is_nested(source) or is_nested(target):
         return False
     if STRING in (source, target):
-        refused = target == BOOLEAN or source == BINARY
-        return not refused and find_refusal(source, target, try_=False) is None
+        return target != BOOLEAN and find_refusal(source, target, try_=False) is None
     times = (DATE, *TIMESTAMP_TYPES)
     both = (is_numeric(source), is_numeric(target)), (source in times, target in times)
     return (True, True) in both or source == NULL

@@ -44,7 +44,7 @@ from headrace.core.expressions.typed import (
     ValueGrowth,
     spark_form_of_parts,
 )
-from headrace.core.types.data_types import Type
+from headrace.core.types.data_types import BINARY, STRING, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -197,10 +197,32 @@ def choose_signature(
         mismatches = []
         for index in ordered:
             bound = bind_arguments(signatures[index], call.arguments, implicit=implicit)
+            if isinstance(bound, BoundArguments) and (of_bytes := _find_bytes(call, bound)):
+                bound = of_bytes
             if isinstance(bound, BoundArguments):
                 return index, _hint_at_order(bound, call, signatures) if implicit else bound
             mismatches.append(bound)
     raise _mismatch_error(call, signatures, mismatches)
+
+
+_WITHOUT_BYTES = frozenset(
+    """
+    from_csv from_json get_json_object json_array_length json_object_keys json_tuple overlay
+    parse_url soundex try_parse_url
+    """.split()
+)
+"""Functions of texts for which Spark converts no bytes to a text, as it does for all others."""
+
+
+def _find_bytes(call: TypedCall, bound: BoundArguments) -> SignatureMismatch | None:
+    """Return the mismatch of bytes and texts that the function does not convert."""
+    if call.name not in _WITHOUT_BYTES:
+        return None
+    pairs = enumerate(zip(call.arguments, bound.types, strict=True))
+    found = (at for at, (given, type) in pairs if {given.type, type} == {BINARY, STRING})
+    at = next(found, None)
+    hint = f"cast(... as {bound.types[at]}) converts explicitly" if at is not None else ""
+    return None if at is None else SignatureMismatch(at, str(bound.types[at]), hint)
 
 
 def _mismatch_error(

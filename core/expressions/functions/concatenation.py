@@ -111,16 +111,20 @@ def _resolve_elt(call: TypedCall) -> TypedExpression:
     if number is None:
         message = f"elt wants an int as number, got {call.arguments[0].type}"
         raise ExpressionError(message, call.arguments[0].span, "the number is the first argument")
-    texts = tuple(_cast_to_text(call, argument) for argument in call.arguments[1:])
-    return FunctionCall(STRING, True, call.span, call.name, (number, *texts), _choose_text)
+    values = call.arguments[1:]
+    of_bytes = all(argument.type == BINARY for argument in values)
+    if not of_bytes:
+        values = tuple(_cast_to_text(call, argument) for argument in values)
+    type = BINARY if of_bytes else STRING
+    return FunctionCall(type, True, call.span, call.name, (number, *values), _choose_value)
 
 
-def _choose_text(number: pl.Expr, *texts: pl.Expr) -> pl.Expr:
+def _choose_value(number: pl.Expr, *values: pl.Expr) -> pl.Expr:
     import polars as pl
 
-    chosen: pl.Expr = pl.lit(None, dtype=pl.String)
-    for at, text in enumerate(texts, 1):
-        chosen = pl.when(number == at).then(text).otherwise(chosen)
+    chosen: pl.Expr = pl.lit(None)
+    for at, value in enumerate(values, 1):
+        chosen = pl.when(number == at).then(value).otherwise(chosen)
     return chosen
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.accumulator import Accumulator
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.types.data_types import BOOLEAN, FLOAT_TYPES, Type
+from headrace.core.types.data_types import BOOLEAN, FLOAT_TYPES, Type, is_nested
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 def _build_extreme(name: str, type: Type) -> Accumulator:
     def step(values: pl.Expr) -> tuple[pl.Expr]:
+        if is_nested(type):  # Polars sorts arrays and structs, but has no least of them
+            return (values.drop_nulls().sort(descending=name == "max").first(),)
         if name == "max":
             return (values.nan_max() if type in FLOAT_TYPES else values.max(),)
         return (values.min(),)

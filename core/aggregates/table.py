@@ -204,13 +204,13 @@ _EXTREMES = (
     aggregate(
         "min",
         "The least value; NULL if there are none. NaN only if all values are NaN.",
-        _same_if_distinct("min(value: C) -> C", min_max.build_min),
+        _same_if_distinct("min(value: O) -> O", min_max.build_min),
         example=("min(x)", "0.5"),
     ),
     aggregate(
         "max",
         "The greatest value; NULL if there are none. NaN is above all numbers.",
-        _same_if_distinct("max(value: C) -> C", min_max.build_max),
+        _same_if_distinct("max(value: O) -> O", min_max.build_max),
         example=("max(s)", "c"),
     ),
     aggregate(

@@ -24,7 +24,7 @@ from headrace.core.expressions.typed import (
     spark_form_of_parts,
     substitute_columns,
 )
-from headrace.core.types.data_types import BOOLEAN
+from headrace.core.types.data_types import BOOLEAN, is_nested
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +47,8 @@ def _resolve_between(call: TypedCall) -> TypedExpression:
     ends = (above.arguments[1], below.arguments[1])
     value = above.arguments[0]
     reads_values = all(compare_far_decimal(each) is None for each in calls)
-    if value.type == below.arguments[0].type and reads_values:
+    is_plain = reads_values and not is_nested(value.type)
+    if value.type == below.arguments[0].type and is_plain:
         values = (substitute_columns(value, {_SUBJECT_COLUMN: subject}), *ends)
         return FunctionCall(BOOLEAN, nullable, call.span, call.name, values, _is_between)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.coercion import common_type_of_all, comparison_type
 from headrace.core.expressions.function import SqlFunction, TypedCall, function
 from headrace.core.expressions.functions.common_types import (
+    find_tight_type,
     mismatch_hint,
     refuse_map,
     widen,
@@ -37,6 +38,8 @@ from headrace.core.types.data_types import (
     BOOLEAN,
     FLOAT_TYPES,
     NULL,
+    Array,
+    Struct,
     Type,
     find_map,
     is_integer,
@@ -108,8 +111,22 @@ def widen_pair(
             message, odd.span if odd and hint and not chained else call.span, hint
         )
     refuse_map(call.name, left if find_map(left.type) else right)
+    if ordered and is_nested(common) and not _has_tight_type(left.type, right.type):
+        message = f"{call.name} cannot compare {left.type} with {right.type}"
+        raise ExpressionError(message, call.span, "decimals in arrays and structs are of one type")
     target = BOOLEAN if common == NULL else common
     return widen(left, target), widen(right, target)
+
+
+def _has_tight_type(left: Type, right: Type) -> bool:
+    """Whether no decimal within has another type than that of both."""
+    match left, right:
+        case Array(a), Array(b):
+            return _has_tight_type(a, b)
+        case Struct(a), Struct(b):
+            pairs = zip(a, b, strict=True)
+            return all(_has_tight_type(one.type, other.type) for one, other in pairs)
+    return find_tight_type(left, right) is not None
 
 
 def _define_comparison(

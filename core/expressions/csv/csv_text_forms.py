@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -19,9 +19,13 @@ from headrace.core.types.data_types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    Array,
     Decimal,
+    Field,
+    MapType,
     Struct,
     Type,
+    is_nested,
 )
 
 _SPACES = "".join(map(chr, range(33)))
@@ -57,6 +61,8 @@ def build_csv_text(type: Struct, options: CsvTextOptions) -> PolarsForm:
 
 
 def _build_text(type: Type, options: CsvTextOptions) -> PolarsForm:
+    if is_nested(type):
+        return compute_on_column(_build_nested_text(type, options), STRING)
     if type in options.times:
         return options.times[type]
     if type in FLOAT_TYPES:
@@ -70,6 +76,52 @@ def _build_text(type: Type, options: CsvTextOptions) -> PolarsForm:
     if isinstance(type, Decimal) and type.scale > _PLAIN_SCALE:
         return compute_on_column(_format_decimals, STRING)
     return build_form(type, STRING, try_=False)
+
+
+def _build_nested_text(type: Type, options: CsvTextOptions) -> Callable[[pl.Series], pl.Series]:
+    """Return the function that writes nested values: [1, 2], {key -> value}, {field, field}."""
+    null = f" {options.null_value}" if options.null_value else ""
+
+    def write_after_space(text: pl.Expr) -> pl.Expr:
+        return (pl.lit(" ") + text.cast(pl.String)).fill_null(null)
+
+    def write_first(text: pl.Expr) -> pl.Expr:
+        return text.cast(pl.String).fill_null(null)
+
+    def write_struct(fields: Sequence[Field], values: pl.Series) -> pl.Series:
+        inside = values.struct.unnest()
+        inside.columns = [f"f{at}" for at in range(len(fields))]
+        texts = [_build_text(f.type, options)(pl.col(f"f{at}")) for at, f in enumerate(fields)]
+        written = [(write_after_space if at else write_first)(t) for at, t in enumerate(texts)]
+        return _wrap(inside.select(pl.concat_str(written, separator=",")).to_series(), values)
+
+    def write_array(element: Type, values: pl.Series) -> pl.Series:
+        text = _build_text(element, options)(pl.element())
+        later = values.list.eval(write_after_space(text)).list.slice(1)
+        first = values.list.head(1).list.eval(write_first(text))
+        joined = pl.select(pl.lit(first).list.concat(pl.lit(later)).list.join(",")).to_series()
+        return "[" + joined + "]"
+
+    def write_map(key: Type, value: Type, values: pl.Series) -> pl.Series:
+        entries = values.to_frame("m").select(pl.col("m").map.entries()).to_series()
+        of_key = _build_text(key, options)(pl.element().struct.field("key")).cast(pl.String)
+        of_value = _build_text(value, options)(pl.element().struct.field("value"))
+        text = of_key + pl.lit(" ->") + write_after_space(of_value)
+        joined = entries.list.eval(text).list.join(", ")
+        return "{" + joined + "}"
+
+    match type:
+        case Struct(fields):
+            return lambda values: write_struct(fields, values)
+        case Array(element):
+            return lambda values: write_array(element, values)
+    assert isinstance(type, MapType)
+    return lambda values: write_map(type.key, type.value, values)
+
+
+def _wrap(texts: pl.Series, values: pl.Series) -> pl.Series:
+    """Return the texts of structs in braces, NULL where the struct is."""
+    return pl.select(pl.when(values.is_not_null()).then("{" + texts + "}")).to_series()
 
 
 def _format_bytes(value: pl.Expr) -> pl.Expr:

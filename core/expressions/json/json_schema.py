@@ -27,7 +27,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def infer_type(value: object) -> Type:
     """Return the type of a value that a JsonReader gave; ValueError if it has none."""
     match value:
-        case None:
+        case None | "":
             return NULL
         case bool():
             return BOOLEAN
@@ -114,26 +114,44 @@ def _merge_numbers(one: Type, other: Type) -> Type:
     return STRING
 
 
-def format_inferred(type: Type) -> str:
-    """Return a type as Spark's `schema_of_json` writes it; what is only NULL is text."""
+def format_inferred(type: Type, *, drops_nulls: bool = False) -> str:
+    """Return a type as Spark's `schema_of_json` writes it.
+
+    What is only NULL is text, or left out with `drops_nulls`; so is what has no fields.
+    """
+    if (kept := _drop_empty(type, drops_nulls)) is not None:
+        return _format(kept)
+    match type:
+        case Struct():
+            return "STRUCT<>"
+        case Array(Struct()):
+            return "ARRAY<STRUCT<>>"
+    return "STRING"
+
+
+def _drop_empty(type: Type, drops_nulls: bool) -> Type | None:
+    """Return the type without fields that have no name or no type; None if nothing is left."""
     match type:
         case Struct(fields):
-            kept = [each for each in fields if each.name and not _is_empty(each.type)]
-            inside = ", ".join(f"{_quote(f.name)}: {format_inferred(f.type)}" for f in kept)
+            types = [(each.name, _drop_empty(each.type, drops_nulls)) for each in fields]
+            kept = tuple(Field(name, inner) for name, inner in types if name and inner)
+            return Struct(kept) if kept else None
+        case Array(element):
+            inside = _drop_empty(element, drops_nulls)
+            return Array(inside) if inside else None
+    if type == NULL:
+        return None if drops_nulls else STRING
+    return type
+
+
+def _format(type: Type) -> str:
+    match type:
+        case Struct(fields):
+            inside = ", ".join(f"{_quote(each.name)}: {_format(each.type)}" for each in fields)
             return f"STRUCT<{inside}>"
         case Array(element):
-            return f"ARRAY<{format_inferred(element)}>"
-    return "STRING" if type == NULL else str(type).upper()
-
-
-def _is_empty(type: Type) -> bool:
-    """Whether no value has a field, so that Spark leaves the field of this type out."""
-    match type:
-        case Struct(fields):
-            return all(not each.name or _is_empty(each.type) for each in fields)
-        case Array(element):
-            return _is_empty(element)
-    return False
+            return f"ARRAY<{_format(element)}>"
+    return str(type).upper()
 
 
 def _quote(name: str) -> str:

@@ -59,13 +59,17 @@ class TextOptions:
             forms[DATE] = lambda value: date(value.cast(pl.Datetime("us", "UTC")))
         return forms
 
-    def check_mode(self) -> None:
-        """Refuse the modes in which a bad text ends a query."""
+    def is_failfast(self) -> bool:
+        """Return whether a bad text fails; otherwise it gives NULLs."""
         mode = self.get_text("mode", "PERMISSIVE")
-        if mode.upper() != "PERMISSIVE":
+        if mode.upper() not in ("PERMISSIVE", "FAILFAST"):
             message = f"{self.function}: the mode {mode} is not supported"
-            hint = "with PERMISSIVE, the mode if none is given, a bad text gives NULLs"
+            hint = (
+                "with PERMISSIVE, the mode if none is given, a bad text gives NULLs; with FAILFAST"
+                " it fails its row"
+            )
             raise ExpressionError(message, self.span, hint)
+        return mode.upper() == "FAILFAST"
 
     def refuse_others(self) -> None:
         """Refuse options that are not known."""

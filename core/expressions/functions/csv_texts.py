@@ -5,11 +5,13 @@ Texts without quotes are split in whole columns; others in Python, at about a mi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.text_schemas import (
     CORRUPT_COLUMN,
+    build_failfast_resolver,
     check_corrupt_column,
     drop_not_null,
     parse_schema,
@@ -29,6 +31,8 @@ from headrace.core.types.data_types import (
 )
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from headrace.core.expressions.csv.csv_record import CsvGrammar
 
 _SEPARATORS = {"\\t": "\t", "\\\\": "\\"}
@@ -85,10 +89,18 @@ def _is_nested(type: Type) -> bool:
 
 def _build_from_csv(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.batch_forms import compute_on_column
+
+    assert isinstance(bound.result, Struct)
+    form = compute_on_column(_build_reader(bound, bound.result), bound.result)
+    return lambda text, *_: form(text)
+
+
+def _build_reader(bound: BoundArguments, type: Struct) -> Callable[[pl.Series], pl.Series]:
+    """Return the function that reads texts as structs of this type."""
     from headrace.core.expressions.csv.csv_rows import CsvRowOptions, CsvRows
 
     options = read_options("from_csv", bound, 2)
-    options.check_mode()
+    options.is_failfast()
     row_options = CsvRowOptions(
         _read_grammar(options, trims=False, empty=""),
         options.get_text("columnNameOfCorruptRecord", CORRUPT_COLUMN),
@@ -97,9 +109,7 @@ def _build_from_csv(bound: BoundArguments) -> PolarsForm:
         *_read_words(options),
     )
     options.refuse_others()
-    assert isinstance(bound.result, Struct)
-    form = compute_on_column(CsvRows(bound.result, row_options).convert, bound.result)
-    return lambda text, *_: form(text)
+    return CsvRows(type, row_options).convert
 
 
 def _read_words(options: TextOptions) -> tuple[str, str, str]:
@@ -131,15 +141,6 @@ def _build_schema_of_csv(bound: BoundArguments) -> PolarsForm:
     return lambda text, *_: pl.lit(schema)
 
 
-def _check_writable(bound: BoundArguments) -> None:
-    type = bound.types[0]
-    assert isinstance(type, Struct)
-    for each in type.fields:
-        if _is_nested(each.type) and each.type != NULL:
-            message = f"to_csv has no text for {each.type}"
-            raise ExpressionError(message, bound.arguments[0].span, "to_json makes a text of it")
-
-
 def _build_to_csv(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.csv.csv_text_forms import CsvTextOptions, build_csv_text
 
@@ -157,20 +158,23 @@ def _build_to_csv(bound: BoundArguments) -> PolarsForm:
     return lambda row, *_: form(row)
 
 
+_FROM_CSV = overload(
+    "from_csv(text: string, schema: constant string, [options: constant map<string, string>]) -> S",
+    build=_build_from_csv,
+    returns=_parse_schema,
+    spark=NO_SPARK_FORM,
+)
+
 CSV_TEXTS: tuple[SqlFunction, ...] = (
     function(
         "from_csv",
         "csv",
         "The values of one CSV record as columns of a schema. What does not fit its type, or is not"
-        f" there, is NULL; a column {CORRUPT_COLUMN} string in the schema then has the text.",
-        overload(
-            "from_csv(text: string, schema: constant string,"
-            " [options: constant map<string, string>]) -> S",
-            build=_build_from_csv,
-            returns=_parse_schema,
-            spark=NO_SPARK_FORM,
-        ),
+        f" there, is NULL; a column {CORRUPT_COLUMN} string in the schema then has the text. With"
+        " the option mode FAILFAST the row fails.",
+        _FROM_CSV,
         example=("from_csv('1, 0.8', 'a INT, b DOUBLE')", "{1, 0.8}"),
+        resolve=build_failfast_resolver(_FROM_CSV, _build_reader, empty_is_bad=True),
         more=(("from_csv('1;\"x;y\"', 'a int, b string', map('sep', ';')).b", "x;y"),),
     ),
     function(
@@ -181,7 +185,6 @@ CSV_TEXTS: tuple[SqlFunction, ...] = (
         overload(
             "to_csv(row: S, [options: constant map<string, string>]) -> string",
             build=_build_to_csv,
-            check=_check_writable,
             spark=NO_SPARK_FORM,
         ),
         example=("to_csv(named_struct('a', 1, 'b', 'x,y'))", '1,"x,y"'),

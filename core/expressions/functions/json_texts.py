@@ -13,6 +13,7 @@ from headrace.core.expressions.casts import build_cast_form
 from headrace.core.expressions.function import SqlFunction, function, overload
 from headrace.core.expressions.functions.text_schemas import (
     CORRUPT_COLUMN,
+    build_failfast_resolver,
     check_corrupt_column,
     drop_not_null,
     parse_schema,
@@ -106,7 +107,7 @@ def _read_json_options(bound: BoundArguments) -> JsonRowOptions:
     options = read_options("from_json", bound, 2)
     timestamp = options.get_time_format("timestampFormat", parses=True)
     date = options.get_time_format("dateFormat", parses=True)
-    options.check_mode()
+    options.is_failfast()
     times: dict[Type, PolarsForm] = {
         TIMESTAMP: _read_seconds_or(timestamp or build_cast_form(STRING, TIMESTAMP)),
         DATE: (lambda text: calendar.truncate_to_day(date(text))) if date else _read_date,
@@ -182,12 +183,19 @@ def _describe_instead(type: Type) -> str:
 
 def _build_from_json(bound: BoundArguments) -> PolarsForm:
     from headrace.core.expressions.batch_forms import compute_on_column
-    from headrace.core.expressions.json.json_rows import JsonRows
 
     assert isinstance(bound.result, Struct | Array | MapType)
-    rows = JsonRows(bound.result, _read_json_options(bound))
-    form = compute_on_column(rows.convert, bound.result)
+    form = compute_on_column(_build_reader(bound, bound.result), bound.result)
     return lambda text, *_: form(text)
+
+
+def _build_reader(
+    bound: BoundArguments, type: Struct | Array | MapType
+) -> Callable[[pl.Series], pl.Series]:
+    """Return the function that reads texts as values of this type."""
+    from headrace.core.expressions.json.json_rows import JsonRows
+
+    return JsonRows(type, _read_json_options(bound)).convert
 
 
 def _read_date(text: pl.Expr) -> pl.Expr:
@@ -218,6 +226,7 @@ def _build_schema_of_json(bound: BoundArguments) -> PolarsForm:
     options = read_options("schema_of_json", bound, 1)
     grammar = _read_grammar(options)
     as_text = options.get_flag("primitivesAsString", False)
+    drops_nulls = options.get_flag("dropFieldIfAllNull", False)
     as_decimal = options.get_flag("prefersDecimal", False) and not as_text
     options.refuse_others()
     reader = JsonReader(grammar)
@@ -231,7 +240,8 @@ def _build_schema_of_json(bound: BoundArguments) -> PolarsForm:
     except (ValueError, DecimalException) as error:
         message = f"schema_of_json: with prefersDecimal, {error}"
         raise ExpressionError(message, span, "leave the option out") from None
-    schema = format_inferred(convert_to_text(type) if as_text else type)
+    type = convert_to_text(type) if as_text else type
+    schema = format_inferred(type, drops_nulls=drops_nulls)
     return lambda text, *_: pl.lit(schema)
 
 
@@ -280,6 +290,13 @@ def _build_to_json(bound: BoundArguments) -> PolarsForm:
     return lambda value, *_: form(value)
 
 
+_FROM_JSON = overload(
+    "from_json(text: string, schema: constant string,"
+    " [options: constant map<string, string>]) -> S",
+    build=_build_from_json,
+    returns=_parse_schema,
+)
+
 JSON_TEXTS: tuple[SqlFunction, ...] = (
     function(
         *(
@@ -318,15 +335,12 @@ JSON_TEXTS: tuple[SqlFunction, ...] = (
             "json",
             "The values of a JSON text as columns of a schema: a struct, or an array. What does"
             " not fit its type is NULL. If the text is not JSON, all columns are NULL; a column"
-            f" {CORRUPT_COLUMN} string in the schema then has the text.",
+            f" {CORRUPT_COLUMN} string in the schema then has the text. With the option mode"
+            " FAILFAST the row fails.",
         ),
-        overload(
-            "from_json(text: string, schema: constant string,"
-            " [options: constant map<string, string>]) -> S",
-            build=_build_from_json,
-            returns=_parse_schema,
-        ),
+        _FROM_JSON,
         example=("from_json('{\"a\":1, \"b\":0.8}', 'a INT, b DOUBLE')", "{1, 0.8}"),
+        resolve=build_failfast_resolver(_FROM_JSON, _build_reader),
         more=(("from_json('[1, 2]', 'array<int>')", "[1, 2]"),),
     ),
     function(

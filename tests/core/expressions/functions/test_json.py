@@ -73,7 +73,8 @@ def test_names_repeat_as_they_do_in_the_text() -> None:
         ("from_json(s, 'int')", "a schema is of columns, a struct, an array or a map, got int"),
         ("to_json(map(array(1), 2))", "to_json has no text for array<int>"),
         ("from_json(s, 'map<int,int>')", "from_json cannot read values of type map<int,int>"),
-        ("from_json(s, 'a int', map('mode', 'FAILFAST'))", "the mode FAILFAST is not supported"),
+        ("from_json(s, 'a int', map('mode', 'DROPMALFORMED'))", "DROPMALFORMED is not supported"),
+        ("from_json(s, 'array<int>', map('mode', 'FAILFAST'))", "wants a schema of columns"),
         (
             "from_json(s, 'a int', map('multiLine', 'true'))",
             "the option multiline is not",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 _IGNORED = "i"
@@ -43,7 +43,7 @@ def _cut(
 ) -> Iterator[str]:
     """Yield the parts of a text; characters that are ignored belong to the part before them."""
     classes = "".join(map(classify, text))
-    places = range(len(classes))
+    places: Sequence[int] = range(len(classes))
     if _IGNORED in classes:
         places = [at for at, letter in enumerate(classes) if letter != _IGNORED]
         classes = classes.replace(_IGNORED, "")

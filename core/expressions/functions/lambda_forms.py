@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.core.expressions.compilation import find_largest
 from headrace.core.expressions.compiled_lambda import CompiledLambda, HigherOrderRows
 from headrace.core.expressions.flat_arrays import (
     count_elements,
@@ -75,7 +76,7 @@ def _search_until_found(
     elements, counts = flatten_arrays(arrays), count_elements(arrays)
     first = counts.cum_sum() - counts
     some, unknown = (pl.repeat(False, len(counts), eager=True) for _ in range(2))
-    for at in range(int(counts.sum() and counts.max())):
+    for at in range(find_largest(counts)):
         active = (~some & (counts > at)).arg_true().cast(pl.Int64)
         found = condition.evaluate([elements.gather(first.gather(active) + at)], rows.outer, active)
         some = some.scatter(active.filter((found == wanted).fill_null(False)), True)

@@ -31,12 +31,13 @@ from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import (
     AS_WRITTEN,
     NO_SPARK_FORM,
+    Constant,
     ExpressionError,
     FunctionCall,
     PolarsForm,
     TypedExpression,
 )
-from headrace.core.types.data_types import BOOLEAN
+from headrace.core.types.data_types import BOOLEAN, STRING
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,7 +126,8 @@ _DECODE = function(
     more=(("decode(2, 1, 'one', 2, 'two', 'many')", "two"),),
     signatures=(
         "decode(bytes: binary, charset: constant string) -> string",
-        "decode(value: U, search: U, result: T, ..., [default: T]) -> T",
+        "decode(value: U, search: U, result: T, ..., default: T) -> T",
+        "decode(value: U, search: U, result: T, ...) -> string",
     ),
     # Spark does not widen the results of the second form to one type.
     spark=NO_SPARK_FORM,
@@ -133,6 +135,7 @@ _DECODE = function(
 
 
 def _resolve_decode(call: TypedCall) -> TypedExpression:
+    """Resolve both forms; to Spark, the default that is not given is a text, and so are all."""
     if len(call.arguments) < 3:
         return _DECODE.resolve(call)
     value, *rest = call.arguments
@@ -143,7 +146,8 @@ def _resolve_decode(call: TypedCall) -> TypedExpression:
         span = search.span
         form = build_null_safe_equality(left, right)
         conditions.append(FunctionCall(BOOLEAN, False, span, "<=>", (left, right), form))
-    values, common = widen_all(call, (*rest[1 : 2 * pairs : 2], *rest[2 * pairs :]))
+    default = rest[2 * pairs :] or [Constant(STRING, True, call.span, None)]
+    values, common = widen_all(call, (*rest[1 : 2 * pairs : 2], *default))
     arguments = (*conditions, *values)
     return FunctionCall(common, True, call.span, call.name, arguments, build_case_chain)
 

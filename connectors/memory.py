@@ -80,6 +80,7 @@ class InMemoryData:
                 open_writers=lambda sink, schema, run_context, _: self._open_sink(
                     sink, schema, run_context
                 ),
+                takes_removed_rows=True,
             ),
             lookup=LookupSide(
                 MemoryOptions, open=self._open_table, describe_external=self._describe_table

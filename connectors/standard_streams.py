@@ -41,7 +41,11 @@ CONSOLE = Connector(
     "console",
     "Rows on the terminal, to be read by people.",
     sink=SinkSide(
-        ConsoleSink, open=_open_console, open_writers=_open_console_writers, prints_rows=True
+        ConsoleSink,
+        open=_open_console,
+        open_writers=_open_console_writers,
+        prints_rows=True,
+        takes_removed_rows=True,
     ),
 )
 
@@ -109,6 +113,7 @@ STDOUT = Connector(
         TEXT_FORMATS,
         open=_open_stdout,
         open_writers=_open_stdout_writers,
+        takes_removed_rows=True,
         prints_rows=True,
     ),
 )

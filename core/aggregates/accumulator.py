@@ -57,6 +57,8 @@ class Accumulator:
     merge: Callable[..., tuple[pl.Expr, ...]]
     finish: Callable[..., pl.Expr]
     needs_order: bool = False
+    is_subtractable: bool = False
+    """Whether the state of rows is removed from a state by merging its negated columns."""
 
 
 BuildAccumulator: TypeAlias = Callable[[BoundArguments], Accumulator]

@@ -37,6 +37,7 @@ def _build_count(count: Callable[[AccumulatorInput], pl.Expr]) -> Accumulator:
         partial=lambda rows: (count(rows).cast(to_polars(BIGINT)),),
         merge=lambda count: (count.sum(),),
         finish=lambda count: count,
+        is_subtractable=True,
     )
 
 

@@ -86,6 +86,7 @@ def build_sum(type: Decimal, finish: FinishUnits) -> Accumulator:
         partial=partial,
         merge=lambda sum, count: (sum.sum(), count.sum()),
         finish=lambda sum, count: finish(_to_unscaled(sum), count),
+        is_subtractable=True,
     )
 
 
@@ -114,6 +115,7 @@ def _build_split_sum(finish: FinishUnits) -> Accumulator:
         finish=lambda high, low, count: finish(
             _join_halves(_to_unscaled(high), _to_unscaled(low)), count
         ),
+        is_subtractable=True,
     )
 
 

@@ -17,7 +17,10 @@ from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM
 from headrace.core.types.data_types import (
     BIGINT,
     DOUBLE,
+    INT,
     MAX_DIGITS,
+    SMALLINT,
+    TINYINT,
     Array,
     Decimal,
     Type,
@@ -48,7 +51,7 @@ def build_sum(bound: BoundArguments) -> Accumulator:
     type = bound.types[0]
     if isinstance(type, Decimal):
         return decimal_sums.build_sum(type, decimal_sums.build_sum_finish(type))
-    return _build_total(sum_type(bound), _finish_sum)
+    return _build_total(sum_type(bound), _finish_sum, is_subtractable=is_integer(type))
 
 
 def build_distinct_sum(bound: BoundArguments) -> Accumulator:
@@ -64,7 +67,7 @@ def build_average(bound: BoundArguments) -> Accumulator:
     type = bound.types[0]
     if isinstance(type, Decimal):
         return decimal_sums.build_sum(type, decimal_sums.build_average_finish(type))
-    return _build_total(DOUBLE, _finish_mean)
+    return _build_total(DOUBLE, _finish_mean, is_subtractable=type in _SHORT_INTEGERS)
 
 
 def build_distinct_average(bound: BoundArguments) -> Accumulator:
@@ -89,6 +92,7 @@ def build_try_sum(bound: BoundArguments) -> Accumulator:
         partial=partial,
         merge=lambda sum, count: (sum.sum(), count.sum()),
         finish=_finish_try_sum,
+        is_subtractable=True,
     )
 
 
@@ -142,7 +146,13 @@ def _can_overflow_in_spark(type: Decimal) -> bool:
     return type.precision > MAX_DIGITS - decimal_sums.CARRY_DIGITS
 
 
-def _build_total(type: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Accumulator:
+_SHORT_INTEGERS = (TINYINT, SMALLINT, INT)
+"""Integers whose sums as doubles are exact, for groups of at least four million rows."""
+
+
+def _build_total(
+    type: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr], *, is_subtractable: bool = False
+) -> Accumulator:
     def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         count = rows.value.count().cast(to_polars(BIGINT))
         return rows.value.cast(to_polars(type)).sum(), count
@@ -152,6 +162,7 @@ def _build_total(type: Type, finish: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> A
         partial=partial,
         merge=lambda sum, count: (sum.sum(), count.sum()),
         finish=finish,
+        is_subtractable=is_subtractable,
     )
 
 

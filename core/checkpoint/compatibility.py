@@ -27,6 +27,7 @@ from headrace.core.checkpoint.manifest import (
     describe_parts,
     parse_manifest,
 )
+from headrace.core.checkpoint.removed_rows import find_conflicts
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import (
     Fingerprint,
@@ -35,6 +36,7 @@ from headrace.core.plan.fingerprint import (
     describe_call,
     describe_fingerprint,
     describe_ttl,
+    reads_retractions,
 )
 from headrace.core.types.data_types import quote_name
 
@@ -107,6 +109,13 @@ def compare_checkpoint(
     parts = describe_parts(plan)
     _compare_sources(content, parts, plan, findings)
     _compare_sinks(content, parts, findings)
+    for conflict in find_conflicts(
+        plan,
+        resumed,
+        lambda name: _compare_parts(content.parts.get(name), parts.get(name)),
+        lambda name: _compare_inputs(content.parts[name], parts[name]),
+    ):
+        findings.reject(conflict.message, *conflict.hints)
     findings.notes += _find_upstream_changes(resumed, content.parts, parts)
     return findings
 
@@ -156,10 +165,15 @@ def _compare_state(
     missing = _list_missing(was, now)
     if "shown" in was.states and "shown" not in now.states:
         missing.append("the emitted rows that may change")
+    added = _list_missing(now, was)
+    if reads_retractions(now) and (missing or added):
+        message = f"the state of {step} has other columns: {', '.join([*missing, *added])}"
+        findings.reject(f"{message}\n{texts}", "undo the change")
+        return
     for what in missing:
         where = f"which it no longer stores\n{texts}"
         findings.add_lost_state(f"{what} in the state of {step}", where, "add it again", reset)
-    findings.notes += [f"{step} has {what} only for new rows" for what in _list_missing(now, was)]
+    findings.notes += [f"{step} has {what} only for new rows" for what in added]
 
 
 def _list_missing(one: Fingerprint, other: Fingerprint) -> list[str]:
@@ -316,6 +330,11 @@ def _compare_parts(was: PartDescription | None, now: PartDescription | None) -> 
     text = _compare_clauses(
         was.clauses_before + was.clauses_after, now.clauses_before + now.clauses_after
     )
+    return f"has changed: {text}" if text else ""
+
+
+def _compare_inputs(was: PartDescription, now: PartDescription) -> str:
+    text = _compare_clauses(was.clauses_before, now.clauses_before)
     return f"has changed: {text}" if text else ""
 
 

@@ -217,7 +217,13 @@ class _OperatorFactory:
                 )
             case nodes.Process():
                 return self._build_process(operation)
-            case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup():
+            case (
+                nodes.Aggregate()
+                | nodes.Apply()
+                | nodes.Top()
+                | nodes.Dedup()
+                | nodes.ChangelogConversion()
+            ):
                 return self._build_keyed(operation)
         raise AssertionError(operation)
 

@@ -25,9 +25,11 @@ from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.dataflow.output_edges import OutputEdge
 from headrace.core.dataflow.snapshotter import Snapshotter
 from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.operators.changelog.weighted_rows import expand_weights
 from headrace.core.operators.operator import OFFLOAD, OperatorChain, Output
 from headrace.core.types.elements import (
     MIN_WATERMARK_US,
+    WEIGHT,
     Barrier,
     Batch,
     ControlElement,
@@ -59,8 +61,9 @@ class TaskOutput:
         """Send rows of a stream to its writer and edges."""
         self.rows_out[stream] = self.rows_out.get(stream, 0) + frame.height
         if self.writer is not None and stream == self.writer_stream:
+            written = frame if WEIGHT not in frame.columns else expand_weights(frame)
             with attribute_errors_to(self.sink_name), self.write_time:
-                await self.writer.write(frame)
+                await self.writer.write(written)
         for edge in self.edges.get(stream, ()):
             await edge.send_rows(frame)
 

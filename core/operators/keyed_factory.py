@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.operators.changelog.aggregate import ChangelogAggregateOperator
+from headrace.core.operators.changelog.conversion import RetractionsOperator, UpsertsOperator
+from headrace.core.operators.changelog.retraction_top import RetractionTopOperator
+from headrace.core.operators.changelog.subtracting_aggregate import SubtractingAggregateOperator
 from headrace.core.operators.changelog.top import ChangelogTopOperator
 from headrace.core.operators.count_windows import PANES_STATE, CountWindowOperator
 from headrace.core.operators.dedup import (
@@ -39,15 +42,21 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
     """Build the operator of a keyed operation, over the state of its subtask."""
     match operation:
         case nodes.Aggregate(window=None):
-            return (
-                RunningAggregateOperator
-                if operation.changelog_key is None
-                else ChangelogAggregateOperator
-            )(operation, context)
+            if operation.stores_rows:
+                return ChangelogAggregateOperator(operation, context)
+            if operation.reads_retractions:
+                return SubtractingAggregateOperator(operation, context)
+            return RunningAggregateOperator(operation, context)
         case nodes.Top(window=None):
-            return (
-                RunningTopOperator if operation.changelog_key is None else ChangelogTopOperator
-            )(operation, context)
+            if operation.reads_retractions:
+                return RetractionTopOperator(operation, context)
+            if operation.changelog_key is not None:
+                return ChangelogTopOperator(operation, context)
+            return RunningTopOperator(operation, context)
+        case nodes.ChangelogConversion(output="retract"):
+            return RetractionsOperator(operation, context)
+        case nodes.ChangelogConversion():
+            return UpsertsOperator(operation, context)
         case nodes.Aggregate() | nodes.Apply():
             return _build_windowed(operation, context, {})
         case nodes.Top(window=Window() as window):

@@ -143,6 +143,8 @@ def _build_migrations(
 ) -> list[FrameMigration]:
     """Return the migrations applied to each frame of any state."""
     match keyed:
+        case nodes.Aggregate() | nodes.Top() if keyed.reads_retractions:
+            return []  # resumes only if nothing has changed
         case nodes.Dedup():
             remembered = _migrate_dedup_keys(forgets=keyed.ttl is not None)
             if not keyed.uses_event_time:
@@ -165,6 +167,8 @@ def _build_migrations(
             ]
         case nodes.Top():
             return _build_top_migrations(keyed, _get_stored_types(step, keyed, plan))
+        case nodes.ChangelogConversion():
+            return []
         case nodes.Aggregate():
             return _build_aggregate_migrations(keyed)
         case nodes.Apply():

@@ -139,6 +139,8 @@ class SinkSpec:
     """Describes the resource that no two sinks of a pipeline can share."""
     prints_rows: bool = False
     """Whether rows are printed where the command runs, and cannot be taken back."""
+    takes_removed_rows: bool = False
+    """Whether it writes rows that have no key and are removed again, with `_delete`."""
     needs_writer_count: bool = False
     """Whether the largest number of writers must be known before the first row."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
+from headrace.core.expressions.typed import reference_field
 from headrace.core.pipeline.connector_spec import SinkInput
 from headrace.core.pipeline.loader import LoadedPipeline
 from headrace.core.pipeline.model import DEFAULT_SLOT, Pipeline, Sink, Source, Step
@@ -15,10 +17,8 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import (
     ChangelogNotSupported,
-    infer_join_kind,
+    format_conversion_name,
     infer_kind,
-    infer_union_kind,
-    with_changelog_key,
 )
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
 from headrace.core.plan.connected_inputs import build_connected_inputs
@@ -49,6 +49,7 @@ from headrace.core.plan.random_calls import assign_keys
 from headrace.core.plan.repeated_lateness import warn_of_late_again
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.row_order_demand import mark_ordered_streams
+from headrace.core.plan.step_kinds import infer_step_kinds
 from headrace.core.plan.step_times import StepTimes
 from headrace.core.plan.stream_graph import (
     check_loops,
@@ -104,9 +105,9 @@ class PlanBuilder:
         reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
         for name in sort_topologically(reads):
             self.parts[str(name)] = self._build_step(self.pipeline.steps[name])
+        sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
         sources = [part for part in self.parts.values() if isinstance(part, nodes.Source)]
         steps = [part for part in self.parts.values() if isinstance(part, nodes.Step)]
-        sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
         self._check_readers()
         warn_of_growth(self.pipeline, (*sources, *steps), self.report)
         warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
@@ -203,7 +204,7 @@ class PlanBuilder:
         done = operations.build()
         self._check_on_error(step, done)
         report_ambiguous_columns(operations.known_columns, step, self.report)
-        kind, done = self._infer_kinds(step, done)
+        kind, done, input_names = self._infer_kinds(step, done)
         done = assign_keys(done, step.name, f"{self.pipeline.name} {self.pipeline.settings.seed}")
         moved = self._move_event_time(step, done, operations.known_columns)
         rows = build_main_streams(
@@ -215,7 +216,7 @@ class PlanBuilder:
         to = step.on_error.to
         return nodes.Step(
             name=str(step.name),
-            inputs=tuple(map(str, step.input_streams)),
+            inputs=input_names,
             operations=done,
             on_error=str(to) if to else step.on_error.action,
             outputs=tuple(stream for stream, _ in (*rows, *asides)),
@@ -300,34 +301,56 @@ class PlanBuilder:
 
     def _infer_kinds(
         self, step: Step, operations: tuple[nodes.Operation, ...]
-    ) -> tuple[nodes.StreamKind, tuple[nodes.Operation, ...]]:
-        """Return the kind of the output, and the operations with the kinds of their inputs.
-
-        An operation that does not accept its input is reported.
+    ) -> tuple[nodes.StreamKind, tuple[nodes.Operation, ...], tuple[str, ...]]:
+        """Return the kind of the output, the operations with the kinds of their inputs, and the
+        input streams. An operation that does not accept its input is reported.
         """
-        inputs = tuple(self.streams[n].kind for n in step.input_streams if n in self.streams)
-        typed: list[nodes.Operation] = []
+        names = tuple(str(name) for name in step.input_streams)
+        kinds = tuple(self.streams[name].kind for name in names if name in self.streams)
         try:
-            match operations:
-                case (nodes.Join() as join, *_) if len(inputs) == 2:
-                    kind = infer_join_kind(join, *inputs)
-                    typed.append(join)
-                case _ if step.join or step.broadcast or step.connect:
-                    return nodes.Append(), operations
-                case _:
-                    kind = infer_union_kind(inputs)
-            left = [part for each in operations[len(typed) :] for part in split_results(each)]
-            for operation in left:
-                typed.append(with_changelog_key(operation, kind))
-                if isinstance(kind, nodes.Upsert) and is_fallible_operation(operation):
-                    # With on_error, a change that fails deletes the row before it.
-                    skips = step.on_error.action != "fail"
-                    kind = replace(kind, has_deletes=kind.has_deletes or skips)
-                kind = infer_kind(operation, kind)
+            found = infer_step_kinds(step, operations, kinds)
         except ChangelogNotSupported as refused:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
-            return nodes.Append(), operations
-        return kind, tuple(typed)
+            return nodes.Append(), operations, names
+        if found.reads_retractions:
+            names = tuple(map(self._to_retractions, names))
+        return found.kind, found.operations, names
+
+    def _to_retractions(self, name: str) -> str:
+        """Return the stream, with retractions in place of upserts."""
+        is_upsert = isinstance(self.streams[name].kind, nodes.Upsert)
+        return self._convert_changelog(name, "retract") if is_upsert else name
+
+    def _convert_changelog(self, name: str, output: Literal["retract", "upsert"]) -> str:
+        """Return the stream with the changes of another one as upserts or as retractions.
+
+        The step that converts them is added unless another reader needs it too.
+        """
+        stream = self.streams[name]
+        assert not isinstance(stream.kind, nodes.Append) and stream.kind.key is not None
+        converted = format_conversion_name(name, output)
+        if converted in self.parts:
+            return converted
+        fields = {field.name: field for field in stream.schema}
+        key = tuple(
+            nodes.ComputedColumn(each, reference_field(fields[each])) for each in stream.kind.key
+        )
+        operation = nodes.ChangelogConversion(key, output, stream.schema, stream.has_event_time)
+        kind = infer_kind(operation, stream.kind)
+        out = nodes.Stream(converted, stream.schema, kind, stream.has_event_time)
+        producer = self.parts[self.producers[name]]
+        self.parts[converted] = nodes.Step(
+            converted,
+            (name,),
+            (operation,),
+            "fail",
+            (out,),
+            producer.parallelism,
+            slot=producer.slot,
+        )
+        self.streams[converted] = out
+        self.known_columns[converted] = self.known_columns[name]
+        return converted
 
     def _check_parallelism(self, part: Step | Sink) -> None:
         groups = self.pipeline.settings.key_groups
@@ -339,8 +362,15 @@ class PlanBuilder:
         self.report.subject = _format_subject(sink)
         self._check_parallelism(sink)
         known = self._get_columns(sink.from_)
-        stream = self.streams.get(sink.from_)
+        input_name = str(sink.from_)
+        stream = self.streams.get(input_name)
+        if stream and isinstance(stream.kind, nodes.Retract) and stream.kind.key is not None:
+            # What is written is known by its key.
+            input_name = self._convert_changelog(input_name, "upsert")
+            stream = self.streams[input_name]
         kind = stream.kind if stream else nodes.Append()
+        if isinstance(kind, nodes.Retract):
+            self._check_removed_rows(sink)
         outgoing = SinkInput(
             known.schema,
             kind,
@@ -350,7 +380,20 @@ class PlanBuilder:
         )
         check_sink(sink, known, outgoing, self.report)
         slot = self._find_slot(sink, (sink.from_,))
-        return build_sink(sink, kind, self.pipeline.settings, slot)
+        node = build_sink(sink, kind, self.pipeline.settings, slot)
+        return replace(node, input=input_name)
+
+    def _check_removed_rows(self, sink: Sink) -> None:
+        """Check that a sink takes rows that are removed again, and have no key."""
+        side = sink.connector.sink
+        if side is None or side.takes_removed_rows:
+            return
+        message = (
+            f'the rows of "{sink.from_}" are added and removed, and have no key by which '
+            f"{sink.connector.name} could write them"
+        )
+        hint = "keep the columns of a key, or aggregate the rows by one"
+        self.report.add(message, sink.from_.locate(), hint)
 
     def _list_unrepeatable_sources(self) -> Iterator[str]:
         """Yield the sources that cannot be read again from a position."""

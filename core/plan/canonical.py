@@ -33,6 +33,7 @@ from headrace.core.plan.nodes.matching import (
     ConnectedMatch,
     IntervalMatch,
     JoinMatching,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Session, Window
@@ -137,6 +138,15 @@ def dedup_text(operation: nodes.Dedup) -> str:
     return f"dedup, keep {operation.keep}{' by event time' if operation.uses_event_time else ''}"
 
 
+CURRENT_ROWS = ", current rows"
+"""The end of the canonical text of a join of rows that are added and removed."""
+
+
+def conversion_text(output: str) -> str:
+    """Return the canonical text of a conversion: what it makes of changes."""
+    return f"changes as {output}"
+
+
 def join_text(join: nodes.Join) -> str:
     """Return the canonical text of a join: which rows match, without the text of its window."""
     if isinstance(join.matching, ConnectedMatch):
@@ -161,6 +171,8 @@ def _matching_text(matching: JoinMatching) -> str:
             return "as of"
         case ChangelogMatch(_, keys):
             return f"changes of {' and '.join(', '.join(map(quote_name, key)) for key in keys)}"
+        case TableMatch():
+            return "current rows"
         case BroadcastMatch(key, _, in_time):
             of = "" if key is None else f" of {', '.join(map(column_text, key))}"
             return f"all that hold{of}{'' if in_time else ', as they come'}"
@@ -245,7 +257,14 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             yield join_text(operation)
             if isinstance(operation.matching, ConnectedMatch):
                 yield from _body_texts(operation.matching.body)
-        case nodes.Aggregate() | nodes.Apply() | nodes.Top() | nodes.Dedup() | nodes.Process():
+        case (
+            nodes.Aggregate()
+            | nodes.Apply()
+            | nodes.Top()
+            | nodes.Dedup()
+            | nodes.Process()
+            | nodes.ChangelogConversion()
+        ):
             yield from _keyed_texts(operation)
 
 
@@ -292,6 +311,8 @@ def _keyed_texts(operation: nodes.KeyedOperation) -> Iterator[str]:
             yield f"top {rows} by {', '.join(map(ranking_text, by))}"
         case nodes.Dedup():
             yield dedup_text(operation)
+        case nodes.ChangelogConversion():
+            yield conversion_text(operation.output)
         case nodes.Process(body=body):
             yield from _body_texts(body)
         case nodes.Apply():

@@ -1,14 +1,20 @@
-"""The propagation of changelog streams (upserts): which operations accept them, and the output key.
+"""The propagation of changelog streams: which operations accept them, and the kind of the output.
 
-A row that `where` rejects becomes a delete of its key, so that filters accept upserts as they are.
-A projection must keep every column of the key unchanged. `top` and `aggregate` without a window
-store the current rows, which are partitioned by the operation's own key: a change must not move a
-row to another group, which may belong to another subtask. All other operations reject upserts.
+Upserts. A row that `where` rejects becomes a delete of its key, so that filters accept upserts as
+they are. A projection must keep every column of the key unchanged. `top` and `aggregate` without a
+window store the current rows, which are partitioned by the operation's own key: a change must not
+move a row to another group, which may belong to another subtask.
+
+Retractions. A removed row is there as a whole, so it goes the way that it went when it was added:
+any projection, key or join is possible, as long as its values do not depend on the clock or on
+chance. What a step cannot do with upserts is done with retractions; the plan converts them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeAlias
 
 from headrace.core.expressions.typed import (
     ColumnReference,
@@ -18,12 +24,12 @@ from headrace.core.expressions.typed import (
     find_columns,
     walk,
 )
-from headrace.core.pipeline.yaml_document.error_context import format_flow_scalar
 from headrace.core.plan.nodes import (
     RANK_COLUMN,
     WINDOW_BOUNDS,
     Aggregate,
     Append,
+    ChangelogConversion,
     Dedup,
     Explode,
     Filter,
@@ -35,6 +41,7 @@ from headrace.core.plan.nodes import (
     Operation,
     Process,
     Project,
+    Retract,
     Route,
     StreamKind,
     Top,
@@ -49,12 +56,20 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     IntervalMatch,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Session, Window
+from headrace.core.plan.row_expressions import list_expressions
 from headrace.core.types.data_types import BIGINT, DATE, DOUBLE, FLOAT, INT, TIMESTAMP
 
+CURRENT_ROWS_HINT = "without within, ttl and window it joins the current rows"
+
 VERSIONS_HINT = "read the stream before the changes: of changes in one batch only the last is seen"
+
+
+JoinKinds: TypeAlias = tuple[StreamKind, StreamKind]
+"""The kinds of the left and the right input."""
 
 
 class ChangelogNotSupported(Exception):
@@ -69,8 +84,13 @@ class ChangelogNotSupported(Exception):
 
 def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
     """Return the kind of an operation's output. Raises ChangelogNotSupported."""
+    if isinstance(operation, ChangelogConversion):
+        names = tuple(column.name for column in operation.key)
+        return Retract(names) if operation.output == "retract" else Upsert(names, has_deletes=True)
     if isinstance(kind, Append):
         return _infer_keyed_kind(operation) if isinstance(operation, KeyedOperation) else kind
+    if isinstance(kind, Retract):
+        return _infer_after_retractions(operation, kind)
     if isinstance(operation, Filter):
         return replace(kind, has_deletes=True)
     if isinstance(operation, Project):
@@ -78,7 +98,7 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
         lost = ", ".join(name for name in kind.key if name not in unchanged_columns)
         if lost:
             message = f"{operation.clause} must keep the key of the changes: {lost}"
-            hint = "changes are identified by their key"
+            hint = "changes are identified by their key; a step after this one may drop it"
             raise ChangelogNotSupported(message, hint, operation.clause)
         fixed = frozenset(c.name for c in operation.columns if _depends_on_key_only(c.value, kind))
         return replace(
@@ -119,13 +139,77 @@ def _clause(operation: Operation) -> str:
             return "dedup"
         case Process():
             return "process"
+    raise AssertionError(operation)
 
 
-def with_changelog_key(operation: Operation, kind: StreamKind) -> Operation:
-    """Return the operation with the key of the changes that it reads, if it reads changes."""
+def to_retractions(kind: StreamKind) -> StreamKind:
+    """Return the kind of a stream after the conversion of its upserts."""
+    return Retract(kind.key) if isinstance(kind, Upsert) else kind
+
+
+def format_conversion_name(stream: str, output: str) -> str:
+    """Return the name of the step that converts a stream; no stream of the user has such a name.
+
+    >>> format_conversion_name("customers", "retract")
+    'customers@retract'
+    """
+    return f"{stream}@{output}"
+
+
+def with_input_kind(operation: Operation, kind: StreamKind) -> Operation:
+    """Return the operation with the kind of changes that it reads, if it reads changes."""
     if isinstance(operation, Aggregate | Top) and isinstance(kind, Upsert):
         return replace(operation, changelog_key=kind.key)
+    if isinstance(operation, Aggregate | Top) and isinstance(kind, Retract):
+        return replace(operation, reads_retractions=True)
     return operation
+
+
+def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
+    """Return the kind of an operation's output over retractions."""
+    clause = _clause(operation)
+    described = _describe_kind(kind)
+    for each in list_expressions(operation):
+        if any(isinstance(node, ProcessingTime) for node in walk(each.typed)):
+            message = f"{clause} of {described} does not take the processing time"
+            hint = "a removed row would get another value: compute it before the changes"
+            raise ChangelogNotSupported(message, hint, _written_clause(operation))
+    match operation:
+        case Filter() | Route():
+            return kind
+        case Project():
+            unchanged = _find_unchanged_columns(operation)
+            key = kind.key
+            if key is None or not unchanged.keys() >= {*key}:
+                return Retract()
+            return Retract(tuple(unchanged[name] for name in key))
+        case Explode():
+            return Retract()
+        case Aggregate(window=None, ttl=None):
+            return Upsert(tuple(column.name for column in operation.key), has_deletes=True)
+        case Top(window=None, ttl=None):
+            names = tuple(column.name for column in operation.key)
+            return Upsert((*names, RANK_COLUMN), has_deletes=True)
+        case Aggregate() | Top() if operation.window is not None:
+            message = f"{clause} with a window does not take {described}"
+            hint = "without window it uses the current rows"
+            raise ChangelogNotSupported(message, hint, "window")
+        case Aggregate() | Top():
+            message = f"ttl does not go with {described}: a row stays until a change deletes it"
+            raise ChangelogNotSupported(message, clause="ttl")
+    raise ChangelogNotSupported(f"{clause} does not take {described}", clause=clause)
+
+
+def _written_clause(operation: Operation) -> str:
+    """Return the key of the step under which an operation is written."""
+    match operation:
+        case Filter():
+            return "where"
+        case Project(clause=clause):
+            return clause
+        case Aggregate() | Top() | Dedup():
+            return "key"
+    return _clause(operation)
 
 
 def _depends_on_key_only(value: TypedExpression, kind: Upsert) -> bool:
@@ -168,56 +252,28 @@ def _find_unchanged_columns(project: Project) -> dict[str, str]:
 
 def infer_join_kind(join: Join, left: StreamKind, right: StreamKind) -> StreamKind:
     """Return the kind of a join's output. Raises ChangelogNotSupported."""
+    if isinstance(join.matching, TableMatch):
+        return Retract(_derive_table_key(join, left, right))
     for side, kind in ((join.left, left), (join.right, right)):
-        if isinstance(kind, Upsert) and isinstance(join.matching, ConnectedMatch):
+        if not isinstance(kind, Append) and isinstance(join.matching, ConnectedMatch):
             clause = "broadcast" if join.matching.is_broadcast else "connect"
             raise ChangelogNotSupported(
                 f"process does not take {_describe_kind(kind)}", clause=clause
             )
-        if isinstance(kind, Upsert):
+        if not isinstance(kind, Append):
             _check_join_side(join, side, kind, is_left=side is join.left)
     if not isinstance(join.matching, ChangelogMatch):
-        if isinstance(join.matching, IntervalMatch) and (left, right) != (Append(), Append()):
-            facts, changes = ("left", right) if isinstance(right, Upsert) else ("right", left)
-            assert isinstance(changes, Upsert)
-            message = (
-                f"a join of facts ({facts}) and {_describe_kind(changes)} has no key of its own"
-            )
-            raise ChangelogNotSupported(message, _suggest_broadcast(join, left), "join")
         return Append()
     assert isinstance(left, Upsert) and isinstance(right, Upsert), "both inputs are changelogs"
     return Upsert(_derive_join_key(join, left, right), has_deletes=True)
 
 
-BROADCAST_TYPES = {
-    **{(False, kind): kind for kind in ("inner", "left", "semi", "anti")},
-    **{(True, "inner"): "inner", (True, "right"): "left"},
-}
-"""The type of a broadcast that equals a join, by whether the changes are its left input."""
-
-
-def _suggest_broadcast(join: Join, left: StreamKind) -> str:
-    """Return the broadcast that joins rows with the current rows of a stream of changes."""
-    of_left = isinstance(left, Upsert)
-    facts, changes = (join.right, join.left) if of_left else (join.left, join.right)
-    kind = BROADCAST_TYPES.get((of_left, join.type))
-    if kind is None:
-        return "a broadcast with order: arrival joins rows with the current rows of the changes"
-    given = f", type: {kind}" if kind != "inner" else ""
-    on = format_flow_scalar(join.text)
-    return (
-        f"write from: {facts.name}, broadcast: {{rules: {changes.name}, on: {on}{given}, "
-        "order: arrival}, for the rows that have arrived; or join the stream before the changes "
-        "with as_of: true, by event time"
-    )
-
-
-def _check_join_side(join: Join, side: JoinSide, kind: Upsert, *, is_left: bool) -> None:
+def _check_join_side(join: Join, side: JoinSide, kind: Upsert | Retract, *, is_left: bool) -> None:
     """Check that a join accepts changes on a side: a change must not move a row to another key."""
     match join.matching:
         case WindowMatch() | IntervalMatch(least_us=int()):
             message = f"a join in time does not take {_describe_kind(kind)}"
-            raise ChangelogNotSupported(message, VERSIONS_HINT, "join")
+            raise ChangelogNotSupported(message, CURRENT_ROWS_HINT, "join")
         case AsOfMatch():
             raise ChangelogNotSupported(
                 f"as_of does not take {_describe_kind(kind)}", VERSIONS_HINT, "join"
@@ -230,7 +286,11 @@ def _check_join_side(join: Join, side: JoinSide, kind: Upsert, *, is_left: bool)
             if in_time:
                 message = f"a broadcast in event time does not take {_describe_kind(kind)}"
                 raise ChangelogNotSupported(message, VERSIONS_HINT, "broadcast")
+            if isinstance(kind, Retract):
+                message = f"broadcast does not take {_describe_kind(kind)}"
+                raise ChangelogNotSupported(message, "join the rows instead", "broadcast")
             return
+    assert isinstance(kind, Upsert), "a join of changelogs by their keys"
     by = {name for column in side.key for name in find_columns(column.value)}
     if not by <= set(kind.key):
         message = f'"{side.name}" is {_describe_kind(kind)}, but is joined by other columns'
@@ -255,6 +315,46 @@ def _derive_join_key(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]
     # Pushdown may have removed an equal column that nothing reads.
     of_left, of_right = _get_output_names(join.left), _get_output_names(join.right)
     return (*(of_left[name] for name in left_key), *(of_right[name] for name in right_key))
+
+
+def joins_by_keys(join_keys: Iterable[Iterable[TypedExpression]], kinds: JoinKinds) -> bool:
+    """Whether both inputs are upserts, joined by columns of their keys."""
+    return all(
+        isinstance(kind, Upsert)
+        and {name for value in values for name in find_columns(value)} <= {*kind.key}
+        for values, kind in zip(join_keys, kinds, strict=True)
+    )
+
+
+def _derive_table_key(join: Join, left: StreamKind, right: StreamKind) -> tuple[str, ...] | None:
+    """Return the columns that identify a row of the join; None if there are none.
+
+    A side whose key is joined by gives each row of the other side one match at the most.
+    """
+    sides = ((join.left, left), (join.right, right))
+    of_left, of_right = (_get_side_key(side, kind) for side, kind in sides)
+    if join.type in ("semi", "anti"):
+        return of_left
+    if join.type in ("inner", "left") and _is_joined_by_key(*sides[1]):
+        return of_left
+    if join.type in ("inner", "right") and _is_joined_by_key(*sides[0]):
+        return of_right
+    return None if of_left is None or of_right is None else (*of_left, *of_right)
+
+
+def _is_joined_by_key(side: JoinSide, kind: StreamKind) -> bool:
+    """Whether at most one row of an input has the same values in the join key."""
+    if isinstance(kind, Append) or kind.key is None:
+        return False
+    return {_get_column_name(each.value) for each in side.key} >= {*kind.key}
+
+
+def _get_side_key(side: JoinSide, kind: StreamKind) -> tuple[str, ...] | None:
+    """Return the key of an input in the output of the join; None if it has none there."""
+    names = _get_output_names(side)
+    if isinstance(kind, Append) or kind.key is None or not names.keys() >= {*kind.key}:
+        return None
+    return tuple(names[name] for name in kind.key)
 
 
 WIDENING_CASTS = {(INT, BIGINT), (INT, DOUBLE), (FLOAT, DOUBLE), (DATE, TIMESTAMP)}
@@ -302,14 +402,21 @@ def _infer_keyed_kind(operation: KeyedOperation) -> StreamKind:
     return Append()
 
 
-def _describe_kind(kind: Upsert) -> str:
+def _describe_kind(kind: Upsert | Retract) -> str:
+    if isinstance(kind, Retract):
+        return "a stream of changes"
     key = f"upserts of {', '.join(kind.key)}" if kind.key else "upserts of one row"
     return f"a stream of changes ({key})"
 
 
 def infer_union_kind(kinds: tuple[StreamKind, ...]) -> StreamKind:
-    """Return the kind of a union: all changes of a key must come from one input."""
-    changes = [kind for kind in kinds if isinstance(kind, Upsert)]
-    if changes and len(kinds) > 1:
+    """Return the kind of a union. Raises ChangelogNotSupported."""
+    changes = [kind for kind in kinds if not isinstance(kind, Append)]
+    if len(kinds) < 2 or not changes:
+        return kinds[0] if kinds else Append()
+    if len(changes) < len(kinds):
+        message = f"a union of other rows does not take {_describe_kind(changes[0])}"
+        raise ChangelogNotSupported(message, "unite changes with changes only")
+    if not all(isinstance(kind, Retract) for kind in changes):
         raise ChangelogNotSupported(f"a union does not take {_describe_kind(changes[0])}")
-    return kinds[0] if kinds else Append()
+    return Retract()

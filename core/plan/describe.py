@@ -20,6 +20,7 @@ from headrace.core.plan.nodes import (
     EVENT_TIME_VALUE,
     Aggregate,
     Apply,
+    ChangelogConversion,
     ComputedColumn,
     Dedup,
     Explode,
@@ -45,6 +46,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     IntervalMatch,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import (
@@ -71,6 +73,9 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
             expiry = f", {_format_ttl(ttl)}" if ttl else ""
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
             yield f"dedup by {_format_key(key)}, keep {keep}{order}{expiry}{late}"
+        case ChangelogConversion():
+            by = _format_key(operation.key) or "no key: one row"
+            yield f"changes as {operation.output}, by {by}"
         case Process():
             yield f"key {_format_key(operation.key)}"
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
@@ -85,20 +90,22 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
                 yield f"window {describe_window(operation.window)}"
             if isinstance(operation, Top):
                 by = ", ".join(ranking.text for ranking in operation.by)
-                yield (
-                    f"top {operation.rows} by "
-                    f"{by}{format_changelog_suffix(operation.changelog_key)}"
-                )
+                yield (f"top {operation.rows} by {by}{_format_changes(operation)}")
             elif isinstance(operation, Apply):
                 yield f"apply {operation.code} to {', '.join(operation.input_columns.names)}"
             else:
                 columns = (f"{column.name} = {column.text}" for column in operation.columns)
-                suffix = format_changelog_suffix(operation.changelog_key)
-                yield f"aggregate {', '.join(columns)}{suffix}"
+                yield f"aggregate {', '.join(columns)}{_format_changes(operation)}"
                 if operation.having:
                     yield f"having {operation.having.text}"
             if operation.ttl:
                 yield _format_ttl(operation.ttl)
+
+
+def _format_changes(operation: Aggregate | Top) -> str:
+    return format_changelog_suffix(
+        operation.changelog_key, reads_retractions=operation.reads_retractions
+    )
 
 
 def describe_process_body(body: ProcessBody, late: str) -> Iterator[str]:
@@ -260,6 +267,8 @@ def describe_matching(join: nodes.Join) -> str:
         case AsOfMatch(ttl_us):
             limit = f", none older than {format_microseconds(ttl_us)}" if ttl_us is not None else ""
             return f"as of: the latest {join.right.name} that is not later{limit}"
+        case TableMatch():
+            return "rows that are there, of both inputs"
         case ChangelogMatch(ttl):
             expiry = ""
             if ttl is not None:
@@ -401,5 +410,5 @@ def _describe_operation(operation: Operation) -> Iterator[str]:
             yield "route else"
         case Join():
             yield from describe_join(operation)
-        case Aggregate() | Apply() | Top() | Dedup() | Process():
+        case Aggregate() | Apply() | Top() | Dedup() | Process() | ChangelogConversion():
             yield from describe_keyed_operation(operation)

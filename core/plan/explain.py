@@ -10,7 +10,7 @@ from typing import Any
 from headrace.core.pipeline.model import DEFAULT_SLOT
 from headrace.core.plan import describe
 from headrace.core.plan.describe import describe_state
-from headrace.core.plan.nodes import Edge, Plan, PlanPart, Sink, Source, Step, Task, Upsert
+from headrace.core.plan.nodes import Append, Edge, Plan, PlanPart, Sink, Source, Step, Task
 from headrace.core.plan.states import StepStateSummary, get_step_state
 
 
@@ -45,7 +45,7 @@ def _part_lines(plan: Plan) -> Iterator[str]:
         if not isinstance(part, Sink):
             for stream in part.outputs:
                 name = "" if stream.name == part.name else f" {stream.name}"
-                kind = f" {stream.kind}" if isinstance(stream.kind, Upsert) else ""
+                kind = "" if isinstance(stream.kind, Append) else f" {stream.kind}"
                 yield f"    ->{name}{kind} {stream.schema}"
 
 
@@ -176,8 +176,8 @@ def _part_json(part: PlanPart, summary: StepStateSummary | None) -> dict[str, An
         shown["outputs"] = [
             {
                 "stream": stream.name,
-                "kind": "upsert" if isinstance(stream.kind, Upsert) else "append",
-                "key": list(stream.kind.key) if isinstance(stream.kind, Upsert) else [],
+                "kind": type(stream.kind).__name__.lower(),
+                "key": [] if isinstance(stream.kind, Append) else list(stream.kind.key or ()),
                 "columns": [
                     {"name": f.name, "type": str(f.type), "nullable": f.nullable}
                     for f in stream.schema

@@ -38,7 +38,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.expressions.typed import ColumnReference
@@ -46,8 +46,10 @@ from headrace.core.pipeline.default_values import format_duration
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import (
+    CURRENT_ROWS,
     apply_text,
     column_text,
+    conversion_text,
     dedup_text,
     join_text,
     process_text,
@@ -239,7 +241,7 @@ def _describe_key(key: Iterable[nodes.ComputedColumn]) -> tuple[tuple[str, str],
 
 def _list_emitted_columns(keyed: nodes.KeyedOperation) -> tuple[str, ...]:
     """Return the columns of an emitted row, which is stored so that it can be retracted."""
-    if not isinstance(keyed, nodes.Aggregate) or keyed.changelog_key is None:
+    if not isinstance(keyed, nodes.Aggregate) or not keyed.stores_rows:
         return ()
     return (*(each.name for each in keyed.key), *(each.name for each in keyed.columns))
 
@@ -272,15 +274,35 @@ def _ttl_text(ttl: Ttl | None) -> str:
 def _operation_text(keyed: nodes.KeyedOperation) -> str:
     match keyed:
         case nodes.Top(rows=rows, by=by):
-            of = format_changelog_suffix(keyed.changelog_key)
+            of = _format_suffix(keyed)
             return f"top {rows} by {', '.join(map(ranking_text, by))}{of}"
         case nodes.Dedup():
             return dedup_text(keyed)
+        case nodes.ChangelogConversion():
+            return conversion_text(keyed.output)
         case nodes.Apply():
             return apply_text(keyed)
         case nodes.Process(body=body):
             return process_text(body)
-    return f"aggregate{format_changelog_suffix(keyed.changelog_key)}"
+    return f"aggregate{_format_suffix(keyed)}"
+
+
+def _format_suffix(keyed: nodes.Aggregate | nodes.Top) -> str:
+    return format_changelog_suffix(keyed.changelog_key, reads_retractions=keyed.reads_retractions)
+
+
+def reads_retractions(fingerprint: Fingerprint) -> bool:
+    """Whether the step reads rows that are added and removed."""
+    suffix = format_changelog_suffix(None, reads_retractions=True)
+    return fingerprint.operation.endswith((suffix, CURRENT_ROWS, conversion_text("upsert")))
+
+
+def read_conversion_output(fingerprint: Fingerprint) -> Literal["retract", "upsert"] | None:
+    """Return what the step converts changes into; None if it does something else."""
+    prefix, _, output = fingerprint.operation.rpartition(" ")
+    if prefix != "changes as":
+        return None
+    return "retract" if output == "retract" else "upsert"
 
 
 def _describe_rows(
@@ -290,6 +312,8 @@ def _describe_rows(
     fields: Iterable[Field] = ()
     if isinstance(keyed, nodes.Process):
         fields = keyed.columns if keyed.body.uses_event_time else ()
+    elif isinstance(keyed, nodes.ChangelogConversion):
+        fields = keyed.columns
     elif isinstance(keyed, nodes.Top | nodes.Dedup):
         keeps_rows = isinstance(keyed, nodes.Top) or keyed.uses_event_time
         fields = get_stored_columns(step, keyed, plan) if keeps_rows else ()

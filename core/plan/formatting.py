@@ -29,12 +29,20 @@ def format_options(options: DocumentModel) -> str:
     return ", ".join(texts)
 
 
-def format_changelog_suffix(key: tuple[str, ...] | None) -> str:
+def format_changelog_suffix(key: tuple[str, ...] | None, *, reads_retractions: bool) -> str:
     """Return the suffix for an operation that reads changes: the key of the changes.
 
-    >>> format_changelog_suffix(("id",)), format_changelog_suffix(()), format_changelog_suffix(None)
-    (' of the changes of each id', ' of the changes of one row', '')
+    >>> format_changelog_suffix(("id",), reads_retractions=False)
+    ' of the changes of each id'
+    >>> format_changelog_suffix((), reads_retractions=False)
+    ' of the changes of one row'
+    >>> format_changelog_suffix(None, reads_retractions=True)
+    ' of rows that are added and removed'
+    >>> format_changelog_suffix(None, reads_retractions=False)
+    ''
     """
+    if reads_retractions:
+        return " of rows that are added and removed"
     if key is None:
         return ""
     return f" of the changes of {'each ' + ', '.join(key) if key else 'one row'}"

@@ -21,16 +21,26 @@ from headrace.core.pipeline.clauses import joins as document
 from headrace.core.pipeline.clauses.broadcast import Broadcast
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
+from headrace.core.plan.changelog import joins_by_keys
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
-from headrace.core.plan.join_conditions import JoinInput, split_condition
+from headrace.core.plan.join_conditions import JoinCondition, JoinInput, split_condition
 from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
-from headrace.core.plan.nodes import WINDOW_BOUNDS, ComputedColumn, Filter, Join, JoinSide, Upsert
+from headrace.core.plan.nodes import (
+    WINDOW_BOUNDS,
+    Append,
+    ComputedColumn,
+    Filter,
+    Join,
+    JoinSide,
+    Upsert,
+)
 from headrace.core.plan.nodes.matching import (
     AsOfMatch,
     BroadcastMatch,
     ChangelogMatch,
     IntervalMatch,
     JoinMatching,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Ttl
@@ -101,7 +111,7 @@ class JoinBuilder:
             left=self._build_side(self.left, [left for left, _ in split.equalities], tables),
             right=self._build_side(self.right, [right for _, right in split.equalities], tables),
             type=self.clause_keys.type,
-            matching=self._build_matching(),
+            matching=self._build_matching(split),
             residual_filter=None if only is None else Filter(only, self.condition_text.printable),
             text=self.condition_text.printable,
             late_to=self._get_late_streams(),
@@ -236,7 +246,7 @@ class JoinBuilder:
             for f in side.known_columns.schema
         }
 
-    def _build_matching(self) -> JoinMatching:
+    def _build_matching(self, condition: JoinCondition) -> JoinMatching:
         written = self.clause_keys
         assert isinstance(written, document.Join), "subclasses override this"
         if self.step.window is not None:
@@ -249,11 +259,26 @@ class JoinBuilder:
         if written.within is not None:
             least, most = written.within
             return IntervalMatch(to_microseconds(least), to_microseconds(most))
-        if isinstance(self.left.kind, Upsert) and isinstance(self.right.kind, Upsert):
-            return ChangelogMatch(ttl, (self.left.kind.key, self.right.kind.key))
+        left, right = self.left.kind, self.right.kind
+        if isinstance(left, Upsert) and isinstance(right, Upsert):
+            keys = self._list_keys(condition)
+            if ttl is not None or joins_by_keys(keys, (left, right)):
+                return ChangelogMatch(ttl, (left.key, right.key))
+        if ttl is None and not (isinstance(left, Append) and isinstance(right, Append)):
+            return TableMatch()
         if ttl is not None:
             return IntervalMatch(-ttl.after_us, ttl.after_us, ttl.uses_processing_time)
         return IntervalMatch()
+
+    def _list_keys(self, condition: JoinCondition) -> tuple[list[TypedExpression], ...]:
+        """Return the values by which each input is joined, over its own columns."""
+        keys = []
+        for at, side in enumerate((self.left, self.right)):
+            own: dict[str, TypedExpression] = {
+                f"{side.name}.{f.name}": reference_field(f) for f in side.known_columns.schema
+            }
+            keys.append([substitute_columns(pair[at], own) for pair in condition.equalities])
+        return tuple(keys)
 
     def _get_late_streams(self) -> tuple[str | None, str | None]:
         assert isinstance(self.clause_keys, document.Join), "subclasses override this"
@@ -313,7 +338,7 @@ class BroadcastJoinBuilder(JoinBuilder):
     def _uses_event_time(self) -> bool:
         return self.broadcast.order == "event_time"
 
-    def _build_matching(self) -> JoinMatching:
+    def _build_matching(self, condition: JoinCondition) -> JoinMatching:
         keep = self.broadcast.keep
         ttl_us = to_microseconds(keep.ttl) if keep is not None and keep.ttl is not None else None
         return BroadcastMatch(self._key(), ttl_us, self._uses_event_time)

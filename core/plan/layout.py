@@ -2,12 +2,12 @@
 
 A step with keyed state reads rows hashed by key group, unless there is a single writing subtask and
 a single reading one. Other parts of equal parallelism are connected by a forward edge. Edges
-between different parallelisms are hashed if the rows are upserts (a key's changes must stay in
-order), otherwise distributed round-robin (rebalance). Parts connected by a forward edge become one
-task if the reader has no other input and the writer no other reader: rows then pass from one to the
-next by a function call. A step that waits for the wall clock, or for answers of a lookup, begins a
-task, because only the first part of a task can wait. A part begins one as well if it is in another
-slot than its input, or if its pipeline says `chain: false`.
+between different parallelisms are hashed by the key of the rows if they are changes (those of a key
+must stay in order), otherwise distributed round-robin (rebalance). Parts connected by a forward
+edge become one task if the reader has no other input and the writer no other reader: rows then pass
+from one to the next by a function call. A step that waits for the wall clock, or for answers of a
+lookup, begins a task, because only the first part of a task can wait. A part begins one as well if
+it is in another slot than its input, or if its pipeline says `chain: false`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from headrace.core.plan.nodes import (
     PlanPart,
     Process,
     Project,
+    Retract,
     Sink,
     Source,
     Step,
@@ -111,7 +112,7 @@ def _build_edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
         return Edge(*ends, "forward")
     if keyed is not None:
         return Edge(*ends, "hash", _get_input_key(reader, keyed))
-    if isinstance(stream.kind, Upsert):
+    if isinstance(stream.kind, Upsert | Retract) and stream.kind.key is not None:
         fields = [field for field in stream.schema if field.name in stream.kind.key]
         key = tuple(ComputedColumn(f.name, reference_field(f)) for f in fields)
         return Edge(*ends, "hash", key)

@@ -20,6 +20,7 @@ from headrace.core.plan.nodes import (
     RANK_COLUMN,
     Aggregate,
     Apply,
+    ChangelogConversion,
     ComputedColumn,
     Dedup,
     Explode,
@@ -42,6 +43,7 @@ from headrace.core.plan.nodes import (
 )
 from headrace.core.plan.nodes.matching import BroadcastMatch, ChangelogMatch, ConnectedMatch
 from headrace.core.plan.nodes.windows import Window
+from headrace.core.types.data_types import Schema
 
 NeededColumns: TypeAlias = "set[str] | None"
 """The columns that are needed; None means all of them."""
@@ -109,6 +111,8 @@ def _reduce_step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[
                 operation = replace(operation, columns=stored_columns.union(*ranked))
             if isinstance(operation, Dedup) and operation.uses_event_time:
                 operation = replace(operation, columns=frozenset(wanted))
+            if isinstance(operation, ChangelogConversion):
+                operation = _reduce_conversion(operation, wanted)
             if isinstance(operation, Lookup):
                 operation = _reduce_lookup(operation, wanted)
             wanted = _get_input_columns(operation, wanted)
@@ -138,6 +142,13 @@ def _reduce_lookup(lookup: Lookup, wanted: set[str]) -> Lookup:
     """Return the lookup with the columns that are needed or not nullable, but at least one."""
     add = tuple(a for a in lookup.columns if a.field.name in wanted or not a.field.nullable)
     return replace(lookup, columns=add or lookup.columns[:1])
+
+
+def _reduce_conversion(conversion: ChangelogConversion, wanted: set[str]) -> ChangelogConversion:
+    """Return the conversion with the columns that are needed, and those of its key."""
+    needed = wanted | _get_key_columns(conversion.key)
+    stored = Schema(tuple(field for field in conversion.columns if field.name in needed))
+    return replace(conversion, columns=stored)
 
 
 def _reduce_projection(project: Project, wanted: set[str]) -> Project:
@@ -173,6 +184,8 @@ def _get_input_columns(operation: Operation, wanted: set[str]) -> set[str] | Non
         case Top(key, window, _, by):
             seen = _get_key_columns(key) | _get_window_columns(window)
             return seen.union(wanted, *(find_columns(ranking.value) for ranking in by))
+        case ChangelogConversion(columns=columns):
+            return set(columns.names)
         case Dedup(key):
             return wanted | _get_key_columns(key)
         case Join():

@@ -11,11 +11,13 @@ from headrace.core.plan.nodes import (
     Aggregate,
     AggregatedColumn,
     Apply,
+    ChangelogConversion,
     ComputedColumn,
     Dedup,
     Explode,
     Filter,
     Join,
+    KeyedOperation,
     Lookup,
     Operation,
     Process,
@@ -85,7 +87,7 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
         case Join(left, right):
             for column in (*left.key, *right.key):
                 yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
-    if isinstance(operation, Aggregate | Top | Apply | Dedup | Process | Lookup):
+    if isinstance(operation, KeyedOperation | Lookup):
         for column in operation.key:
             yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
 
@@ -122,7 +124,13 @@ def replace_expressions(operation: OperationT, rule: ExpressionRule) -> Operatio
             left = replace(left, key=_replace_columns(left.key, rule))
             right = replace(right, key=_replace_columns(right.key, rule))
             return replace(operation, left=left, right=right)
-        case Apply(key=key) | Dedup(key=key) | Process(key=key) | Lookup(key=key):
+        case (
+            Apply(key=key)
+            | ChangelogConversion(key=key)
+            | Dedup(key=key)
+            | Process(key=key)
+            | Lookup(key=key)
+        ):
             return replace(operation, key=_replace_columns(key, rule))
     return operation
 

@@ -18,6 +18,7 @@ from headrace.core.plan.layout import (
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
+    ChangelogConversion,
     Dedup,
     Explode,
     Join,
@@ -150,6 +151,8 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
         return
     columns = _list_columns(keyed)
     match keyed:
+        case ChangelogConversion():
+            yield StateDescription("keys", "table", columns)
         case Dedup():
             if keyed.uses_event_time:
                 yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
@@ -157,7 +160,7 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                 yield StateDescription("keys", "table", columns)
         case Aggregate(window=None) | Top(window=None):
             yield StateDescription("keys", "table", columns)
-            if keyed.changelog_key is not None:
+            if keyed.stores_rows:
                 yield StateDescription(
                     "rows", "runs", (("rows as they are now", "struct"),), is_by_time=False
                 )
@@ -209,7 +212,7 @@ def _list_trigger_columns(window: Window) -> Iterator[tuple[str, str]]:
 
 def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
     match keyed:
-        case Aggregate(changelog_key=tuple()):
+        case Aggregate() if keyed.stores_rows:
             return (("emitted row", "struct"),)
         case Aggregate(window=window) if window is not None and window.evict is not None:
             return tuple(_list_row_columns(keyed))
@@ -219,6 +222,10 @@ def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
             return tuple(_list_partial_columns(keyed))
         case Top():
             return (("first rows", "array"),)
+        case ChangelogConversion(output="retract"):
+            return (("current row", "struct"),)
+        case ChangelogConversion():
+            return (("rows", "array"),)
     return (("time of the last row", "timestamp"),)
 
 

@@ -31,6 +31,7 @@ from headrace.core.plan.nodes.matching import (
     ConnectedMatch,
     IntervalMatch,
     JoinMatching,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Global, Window
@@ -143,6 +144,8 @@ def _find_join_growth(join: Join) -> tuple[str, str] | None:
         case ConnectedMatch(body) if state := _find_endless_state(body):
             message = f'"{state}" of every key is stored forever'
             return message, 'it has no ttl, as in value("bigint", ttl="1h")'
+        case TableMatch():
+            return "the rows of both inputs are stored until a change removes them", ""
         case ChangelogMatch(ttl=None):
             hint = "ttl: 1d drops keys that long after their last row"
             return "the rows of both inputs are stored forever", hint
@@ -190,6 +193,9 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
         case Dedup(keep="first", ttl=None):
             ttl = "ttl: 1h" if timed else "ttl: 1h, time: processing"
             return "dedup", message, f"dedup: {{..., {ttl}}} {TTL_HINT}"
+        case Aggregate() | Top() if keyed.reads_retractions and keyed.stores_rows:
+            clause = "top" if isinstance(keyed, Top) else "aggregate"
+            return clause, "every row is stored until a change removes it", ""
         case Aggregate(changelog_key=tuple()) | Top(changelog_key=tuple()):
             clause = "top" if isinstance(keyed, Top) else "aggregate"
             by = ", ".join(keyed.changelog_key or ())

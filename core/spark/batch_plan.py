@@ -46,7 +46,7 @@ def _convert_operation(operation: nodes.Operation) -> nodes.Operation:
         return replace(operation, window=_fire_once(operation.window))
     window = None if operation.window is None else _fire_once(operation.window)
     # A changelog becomes its final table, whose rows are never retracted.
-    return replace(operation, window=window, changelog_key=None)
+    return replace(operation, window=window, changelog_key=None, reads_retractions=False)
 
 
 def _fire_once(window: Window) -> Window:
@@ -111,6 +111,8 @@ def _check_source(
 
 
 def _check_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
+    if step.name not in pipeline.steps:  # the plan added it
+        return
     keys, subject = pipeline.steps[step.name].keys_at, f'step "{step.name}"'
     for operation in step.operations:
         if isinstance(operation, nodes.Join) and (why := _check_join(operation.matching)):

@@ -69,6 +69,8 @@ def _columns_after_keyed(operation: nodes.KeyedOperation, columns: Columns) -> C
     """Return the columns after a keyed operation, without hidden ones."""
     shown = {name: type for name, type in columns.items() if name not in HIDDEN_COLUMNS}
     match operation:
+        case nodes.ChangelogConversion(columns=fields):
+            return {name: type for name, type in shown.items() if name in fields}
         case nodes.Dedup():
             return {name: type for name, type in shown.items() if operation.stores_column(name)}
         case nodes.Process(body=body):

@@ -16,7 +16,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.changelog import infer_join_kind as kind_of_join
 from headrace.core.plan.changelog import infer_kind as kind_after
 from headrace.core.plan.layout import get_two_input_operation
-from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.nodes.matching import ConnectedMatch, IntervalMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.spark.columns import (
     Columns,
@@ -138,6 +138,9 @@ class DataFrameBuilder:
         changes = kind if isinstance(kind, nodes.Upsert) else None
         emitted = {step.name: (columns, kind), **self._describe_side_outputs(step, join)}
         outputs = tuple((name, of) for name, (of, _) in emitted.items())
+        if isinstance(join.matching, TableMatch):
+            # The inputs are final tables, from which nothing is removed.
+            join = replace(join, matching=IntervalMatch())
         alone = replace(step, operations=(join,))
         if isinstance(join.matching, ConnectedMatch) and join.matching.is_broadcast:
             rules = collect_rules(right.frame)
@@ -163,8 +166,10 @@ class DataFrameBuilder:
         """Return what an operation of a step emits: its rows and its side outputs, by stream."""
         if isinstance(operation, nodes.Route):
             return self._apply_route(step, operation, rows)
-        columns = columns_after_operation(operation, rows.columns, _orders_rows(step, operation))
         kind = kind_after(operation, rows.kind)
+        if isinstance(operation, nodes.ChangelogConversion):
+            return {step.name: replace(rows, kind=kind)}
+        columns = columns_after_operation(operation, rows.columns, _orders_rows(step, operation))
         frame = _apply_in_spark(operation, rows, columns)
         if frame is None:
             return self._apply_operator(step, operation, rows, (columns, kind))

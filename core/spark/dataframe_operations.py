@@ -323,5 +323,5 @@ def apply_keyed(
             return rank_rows(rows, operation, wanted)
         case nodes.Dedup():
             return deduplicate_rows(rows, operation, wanted)
-        case nodes.Apply() | nodes.Process():
+        case nodes.Apply() | nodes.Process() | nodes.ChangelogConversion():
             return None

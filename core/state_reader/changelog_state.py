@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT
 from headrace.core.operators.changelog.aggregate import EMITTED_ROW, get_output_columns
+from headrace.core.operators.changelog.conversion import CURRENT_ROW, ROWS
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
     NEWEST_TIME,
@@ -15,12 +16,13 @@ from headrace.core.operators.changelog.rows import (
     select_newest,
 )
 from headrace.core.operators.changelog.top import IS_COMPLETE, RERANK_AFTER
+from headrace.core.operators.changelog.weighted_rows import consolidate, repeat_rows
 from headrace.core.operators.running_results import BEST_ROWS
 from headrace.core.plan import nodes
 from headrace.core.state_reader.columns import explode_stored_rows, make_unique_name
 from headrace.core.state_reader.state_schema import StateSchema
 from headrace.core.types.data_types import TIMESTAMP, quote_name, to_polars
-from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.elements import EVENT_TIME, ORDER, WEIGHT
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,6 +34,13 @@ def build_group_columns(
     """Return the columns that are stored of a group; `row` are those of stored rows."""
     import polars as pl
 
+    match meaning.operation:
+        case nodes.ChangelogConversion(output="retract"):
+            return {CURRENT_ROW: pl.Struct(row)}
+        case nodes.ChangelogConversion():
+            return {ROWS: pl.List(pl.Struct({**row, WEIGHT: pl.Int64()}))}
+        case nodes.Top(reads_retractions=True):
+            return {BEST_ROWS: pl.List(pl.Struct(row)), NEWEST_TIME: to_polars(TIMESTAMP)}
     if isinstance(meaning.operation, nodes.Top):
         best = {
             BEST_ROWS: pl.List(pl.Struct({**row, ROW_ID: pl.String()})),
@@ -49,29 +58,45 @@ def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
     """Return the emitted rows of each group; `table` has the columns of the key in front."""
     import polars as pl
 
+    if isinstance(meaning.operation, nodes.ChangelogConversion):
+        return _read_converted_rows(meaning, table)
     if isinstance(meaning.operation, nodes.Top):
         shown = table.with_columns(pl.col(BEST_ROWS).list.head(meaning.operation.rows))
         names = meaning.key.names
         return explode_stored_rows(shown, BEST_ROWS, meaning.key, names, "rank").drop(
-            ROW_ID, IS_COMPLETE, VERSION, RERANK_AFTER
+            ROW_ID, IS_COMPLETE, VERSION, RERANK_AFTER, strict=False
         )
     rows = table.select(EMITTED_ROW, NEWEST_TIME).unnest(EMITTED_ROW)
     return rows.drop(meaning.hidden_aggregates, strict=False)
 
 
+def _read_converted_rows(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
+    """Return the current row of each key."""
+    if CURRENT_ROW in table.columns:
+        rows = table.select(CURRENT_ROW).unnest(CURRENT_ROW)
+    else:
+        rows = repeat_rows(table.select(ROWS).explode(ROWS).unnest(ROWS))
+    names = [*meaning.key.names, *(n for n in rows.columns if n not in meaning.key.names)]
+    return rows.select(names).drop(ORDER, strict=False)
+
+
 def build_row_columns(
-    key: dict[str, pl.DataType], row: dict[str, pl.DataType]
+    meaning: StateSchema, key: dict[str, pl.DataType], row: dict[str, pl.DataType]
 ) -> dict[str, pl.DataType]:
     """Return the columns with which rows are stored."""
     import polars as pl
 
+    if _is_weighted(meaning):
+        return {**key, **row, WEIGHT: pl.Int64(), SLOT: pl.Int64()}
     return {**key, **row, ROW_ID: pl.String(), IS_DELETE: pl.Boolean(), SLOT: pl.Int64()}
 
 
 def read_current_rows(
     meaning: StateSchema, inside: Sequence[str], rows: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the current rows, each with its id; the key comes first."""
+    """Return the current rows, those of upserts with their id; the key comes first."""
+    if WEIGHT in rows.columns:
+        rows = repeat_rows(consolidate(rows))
     if IS_DELETE in rows.columns:
         rows = select_newest(rows)
         rows = rows.filter(~rows[IS_DELETE])
@@ -97,3 +122,9 @@ def add_key_columns(
         used_names.append(make_unique_name(name, used_names))
         shown.append(pl.col(name).alias(used_names[-1]))
     return rows.select(*shown, *(n for n in (EVENT_TIME,) if n in rows.columns))
+
+
+def _is_weighted(meaning: StateSchema) -> bool:
+    """Whether the stored rows have weights."""
+    operation = meaning.operation
+    return isinstance(operation, nodes.Aggregate | nodes.Top) and operation.reads_retractions

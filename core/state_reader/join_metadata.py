@@ -22,6 +22,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     IntervalMatch,
     JoinMatching,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Ttl, Window
@@ -87,6 +88,8 @@ def _describe_matching(matching: JoinMatching) -> dict[str, Any]:
         case ChangelogMatch(ttl, keys):
             stored = ttl and {"after_us": ttl.after_us, "processing": ttl.uses_processing_time}
             return {"changes": {"ttl": stored, "keys": [list(key) for key in keys]}}
+        case TableMatch():
+            return {"table": {}}
         case BroadcastMatch(key, ttl_us, in_time):
             of = None if key is None else _describe_columns(key)
             return {"everywhere": {"key": of, "ttl_us": ttl_us, "in_time": in_time}}
@@ -107,6 +110,8 @@ def _rebuild_matching(
                 document["ttl"]["after_us"], document["ttl"]["processing"]
             )
             return ChangelogMatch(ttl, (tuple(left), tuple(right)))
+        case "table":
+            return TableMatch()
         case "everywhere":
             key = None if document["key"] is None else _rebuild_columns(document["key"])
             return BroadcastMatch(key, document["ttl_us"], document["in_time"])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.state import EXPIRY, KEY, NO_CLOCK_US, SLOT
 from headrace.core.expressions.typed import ColumnReference
+from headrace.core.operators.changelog.weighted_rows import consolidate, repeat_rows
 from headrace.core.operators.folds import get_row_types
 from headrace.core.operators.joins import broadcast_join
 from headrace.core.operators.joins.as_of_join import VERSIONS_STATE
@@ -45,6 +46,7 @@ from headrace.core.state_reader.keys import decode_keys
 from headrace.core.state_reader.panes import PaneReader
 from headrace.core.state_reader.state_schema import JoinStateSchema
 from headrace.core.types.data_types import TIMESTAMP, to_polars
+from headrace.core.types.elements import WEIGHT
 
 if TYPE_CHECKING:
     import polars as pl
@@ -102,6 +104,8 @@ class JoinStateReader:
         """Yield the rows of one side that are filed under a time."""
         import polars as pl
 
+        if WEIGHT in rows.columns:
+            rows = repeat_rows(consolidate(rows))
         slot, window = pl.col(SLOT), self._meaning.window
         at = self._build_event_time(which)
         match self._join.matching:

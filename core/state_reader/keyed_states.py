@@ -127,6 +127,12 @@ class KeyedStateReader:
         return tuple(columns[: key + bounds + rows])
 
     @property
+    def _stores_changes(self) -> bool:
+        """Whether the step stores the current rows of a changelog."""
+        is_conversion = isinstance(self._operation, nodes.ChangelogConversion)
+        return self._meaning.is_changelog or is_conversion
+
+    @property
     def _stores_rows(self) -> bool:
         """Whether rows are stored, rather than aggregates."""
         window = self._meaning.window
@@ -135,7 +141,7 @@ class KeyedStateReader:
 
     def _read_table(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return running aggregates, the top rows of each key, or the keys seen by a dedup."""
-        if self._meaning.is_changelog:
+        if self._stores_changes:
             return self._format_rows(
                 changelog_state.read_groups(self._meaning, self._add_key_columns(table))
             )
@@ -297,7 +303,9 @@ class KeyedStateReader:
             case "fired":
                 columns = {**key, FRAGMENT_START: number, FRAGMENT_END: number, SLOT: number}
             case "rows":
-                columns = changelog_state.build_row_columns(key, self._build_row_columns())
+                columns = changelog_state.build_row_columns(
+                    self._meaning, key, self._build_row_columns()
+                )
                 del columns[ROW_TIME]
             case "waiting":
                 time = {EVENT_TIME: to_polars(TIMESTAMP), SLOT: number}
@@ -314,7 +322,7 @@ class KeyedStateReader:
         """Return the columns that a running step stores of a key."""
         import polars as pl
 
-        if self._meaning.is_changelog:
+        if self._stores_changes:
             rows = self._build_row_columns()
             del rows[ROW_TIME]
             return changelog_state.build_group_columns(self._meaning, rows)

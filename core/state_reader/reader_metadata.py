@@ -93,6 +93,8 @@ def _list_input_columns(
             fields: Iterable[Field] = get_stored_columns(step, keyed, plan)
         case nodes.Dedup():
             fields = get_stored_columns(step, keyed, plan) if keyed.uses_event_time else ()
+        case nodes.ChangelogConversion():
+            fields = keyed.columns
         case nodes.Process():
             fields = keyed.columns if keyed.body.uses_event_time else ()
     return ((field.name, field.type) for field in fields)

@@ -7,7 +7,8 @@
     EndOfStream       the last element of a channel
 
 A control element never overtakes a batch. Whether a stream carries facts or a changelog is a
-property of the plan; a batch of changelog rows has the hidden column `_delete`.
+property of the plan; a batch of upserts has the hidden column `_delete`, one of retractions
+`__weight`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,15 @@ DELETE = "_delete"
 """The hidden column of changelog rows: true if the row's key is deleted."""
 
 
+WEIGHT = "__weight"
+"""The hidden column of rows of a retract stream: the copies that are added; negative: removed."""
+
+
 ORDER = "__order"
 """The hidden column with a row's position in the order of all rows (`types/row_order`)."""
 
 
-HIDDEN_COLUMNS = (EVENT_TIME, DELETE, ORDER)
+HIDDEN_COLUMNS = (EVENT_TIME, DELETE, WEIGHT, ORDER)
 """The columns that stay with a row, whichever columns a step selects."""
 
 

@@ -1,4 +1,4 @@
-"""The kinds of streams: append-only rows, or a changelog of upserts."""
+"""The kinds of streams: append-only rows, a changelog of upserts, or one of retractions."""
 
 from __future__ import annotations
 
@@ -30,4 +30,19 @@ class Upsert:
         return f"upsert({', '.join(self.key)}){' with deletes' if self.has_deletes else ''}"
 
 
-StreamKind: TypeAlias = Append | Upsert
+@dataclass(frozen=True, slots=True)
+class Retract:
+    """The kind of a changelog whose rows are a multiset: each batch adds copies, or removes some.
+
+    A removed row has all values of the row that was added. The removal may arrive first if both
+    took different ways, so only the sum at a checkpoint counts.
+    """
+
+    key: tuple[str, ...] | None = None
+    """The columns that identify a row of the multiset; None: equal rows may be there twice."""
+
+    def __str__(self) -> str:
+        return "retract" if self.key is None else f"retract({', '.join(self.key)})"
+
+
+StreamKind: TypeAlias = Append | Upsert | Retract

@@ -1,5 +1,7 @@
 """An aggregate over a changelog: each group that changes is aggregated again from its current rows.
 
+Rows of upserts are identified by their key, rows of retractions by all that the aggregates read.
+
 A folded value cannot be removed from a minimum or a last value, nor exactly from a sum of doubles.
 So the rows of a group are stored, and all of them are folded when one of them changes: the cost of
 a batch is the size of the groups that it touches. A group without rows is deleted; for that, its
@@ -8,8 +10,8 @@ emitted row is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US, SLOT, RunsLayout
 from headrace.core.expressions.compilation import to_expr
@@ -19,6 +21,13 @@ from headrace.core.operators.changelog.rows import (
     ROW_ID,
     ROWS_STATE,
     ChangeCompactor,
+    find_groups,
+)
+from headrace.core.operators.changelog.weighted_rows import (
+    WeightedRows,
+    consolidate,
+    get_weights,
+    repeat_rows,
 )
 from headrace.core.operators.folds import AggregateFold
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
@@ -27,7 +36,7 @@ from headrace.core.operators.result_rows import ResultRows
 from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.plan.nodes import Aggregate
 from headrace.core.types.data_types import TIMESTAMP, to_polars
-from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
+from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
@@ -51,24 +60,115 @@ def get_output_columns(operation: Aggregate) -> dict[str, pl.DataType]:
     return {**key, **row}
 
 
+class GroupRows(Protocol):
+    """The stored rows of groups."""
+
+    @property
+    def deferred_rows(self) -> int:
+        """The number of earlier rows that the next calls work on."""
+        ...
+
+    def read_changes(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the changes of a batch, with the columns of their group and KEY."""
+        ...
+
+    def update(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+        """Apply the changes to the stored rows of these groups, and return their current rows."""
+        ...
+
+
+class IdentifiedGroupRows:
+    """The stored rows of upserts, which are identified by their key."""
+
+    def __init__(
+        self,
+        grouping: GroupingKey,
+        columns: Mapping[str, pl.DataType],
+        context: KeyedContext,
+        key: Sequence[str],
+    ) -> None:
+        """`key` is the key of the upserts."""
+        import polars as pl
+
+        self._grouping = grouping
+        self._compactor = ChangeCompactor(grouping, key)
+        self._columns = tuple(columns)
+        stored_types = {**grouping.types, **columns, ROW_ID: pl.String()}
+        self._stored_columns = (*stored_types, SLOT)
+        layout = RunsLayout(stored_types, grouping.internal_names, lambda rows: rows)
+        self._rows = context.state.open_runs(ROWS_STATE, layout)
+
+    @property
+    def deferred_rows(self) -> int:
+        """The number of earlier rows that the next calls work on."""
+        return self._rows.estimate_deferred_rows(for_lookup=True)
+
+    def read_changes(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the last change of each row."""
+        return self._compactor.compact(frame, self._columns)
+
+    def update(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+        """Replace and delete the stored rows of these groups."""
+        import polars as pl
+
+        slot = pl.lit(0, dtype=pl.Int64).alias(SLOT)
+        now = changes.filter(~changes[IS_DELETE]).with_columns(slot).select(self._stored_columns)
+        before = self._rows.take_keys(groups.select(self._grouping.internal_names))
+        if before is not None:
+            unchanged = before.filter(~pl.col(ROW_ID).is_in(changes[ROW_ID].implode()))
+            now = pl.concat([unchanged.select(self._stored_columns), now])
+        self._rows.add(now)
+        return now
+
+
+class WeightedGroupRows:
+    """The stored rows of retractions: only the columns that the aggregates read."""
+
+    def __init__(
+        self, grouping: GroupingKey, columns: Mapping[str, pl.DataType], context: KeyedContext
+    ) -> None:
+        self._grouping = grouping
+        self._columns = tuple(columns)
+        stored_types = {**grouping.types, **columns}
+        self._rows = WeightedRows(context.state, ROWS_STATE, grouping.internal_names, stored_types)
+
+    @property
+    def deferred_rows(self) -> int:
+        """The number of earlier rows that the next calls work on."""
+        return self._rows.count_deferred_rows(0)
+
+    def read_changes(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows with their weights."""
+        frame = frame.with_columns(get_weights(frame))
+        rows = self._grouping.project_rows(frame, (*self._columns, WEIGHT))
+        return self._grouping.encode_keys(rows)
+
+    def update(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+        """Add the weights of the changes to those of the stored rows."""
+        import polars as pl
+
+        before = self._rows.take(groups.select(self._grouping.internal_names))
+        now = consolidate(pl.concat([before, changes.select(before.columns)]))
+        self._rows.add(now)
+        return repeat_rows(now)
+
+
 class ChangelogAggregateOperator(StatelessOperator):
     """The operator of `aggregate` without a window, over a changelog."""
 
     def __init__(self, operation: Aggregate, context: KeyedContext) -> None:
         import polars as pl
 
-        assert operation.changelog_key is not None, "append-only rows have another operator"
         self._grouping = grouping = GroupingKey(operation.key)
-        self._compactor = ChangeCompactor(grouping, operation.changelog_key)
         self._fold = AggregateFold(operation, grouping)
         self._results_out = ResultRows(operation, context.stream, ordered=context.is_ordered)
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
         reads = get_fold_columns(self._fold)
-        self._input_columns = tuple(reads)
-        stored_types = {**grouping.types, **reads, ROW_ID: pl.String()}
-        self._stored_columns = (*stored_types, SLOT)
-        layout = RunsLayout(stored_types, grouping.internal_names, lambda rows: rows)
-        self._rows = context.state.open_runs(ROWS_STATE, layout)
+        self._rows: GroupRows = (
+            WeightedGroupRows(grouping, reads, context)
+            if operation.reads_retractions
+            else IdentifiedGroupRows(grouping, reads, context, operation.changelog_key or ())
+        )
         row = get_output_columns(operation)
         self._row = tuple(row)
         columns = {EMITTED_ROW: pl.Struct(row), NEWEST_TIME: to_polars(TIMESTAMP)}
@@ -81,35 +181,21 @@ class ChangelogAggregateOperator(StatelessOperator):
         if not frame.height:
             return
         yield from request_offload(
-            self._rows.estimate_deferred_rows(for_lookup=True)
-            + self._table.estimate_deferred_rows(NO_CLOCK_US)
+            self._rows.deferred_rows + self._table.estimate_deferred_rows(NO_CLOCK_US)
         )
-        changes = self._compactor.compact(frame, self._input_columns)
-        groups = self._compactor.find_groups(changes)
+        changes = self._rows.read_changes(frame)
+        groups = find_groups(changes, self._grouping)
         found = self._table.find(groups[KEY]).drop(KEY_INDEX).rename({NEWEST_TIME: EARLIER_TIME})
         groups = groups.join(found, on=KEY, how="left", maintain_order="left")
         groups = groups.with_columns(
             pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME)
         )
-        results = self._compute_results(self._update_rows(changes, groups))
+        results = self._compute_results(self._rows.update(changes, groups))
         self._store_results(groups, results)
         out = self._diff_results(groups, results)
         yield from self._results_out.emit(
             out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME)
         )
-
-    def _update_rows(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        """Apply the changes to the stored rows of these groups, and return their current rows."""
-        import polars as pl
-
-        slot = pl.lit(0, dtype=pl.Int64).alias(SLOT)
-        now = changes.filter(~changes[IS_DELETE]).with_columns(slot).select(self._stored_columns)
-        before = self._rows.take_keys(groups.select(self._grouping.internal_names))
-        if before is not None:
-            unchanged = before.filter(~pl.col(ROW_ID).is_in(changes[ROW_ID].implode()))
-            now = pl.concat([unchanged.select(self._stored_columns), now])
-        self._rows.add(now)
-        return now
 
     def _compute_results(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the results of the groups that have rows and pass `having`, with KEY."""

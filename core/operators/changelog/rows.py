@@ -54,14 +54,15 @@ class ChangeCompactor:
         rows = self._grouping.project_rows(rows, (*columns, ROW_ID, IS_DELETE))
         return self._grouping.encode_keys(rows.unique(ROW_ID, keep="last", maintain_order=True))
 
-    def find_groups(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """Return the groups of these rows: KEY, the columns of the key, NEWEST_TIME."""
-        import polars as pl
 
-        timed = EVENT_TIME in changes.columns
-        last = pl.col(EVENT_TIME).max() if timed else pl.lit(None, dtype=to_polars(TIMESTAMP))
-        key = (pl.col(name).first() for name in self._grouping.internal_names)
-        return changes.group_by(KEY, maintain_order=True).agg(*key, last.alias(NEWEST_TIME))
+def find_groups(changes: pl.DataFrame, grouping: GroupingKey) -> pl.DataFrame:
+    """Return the groups of these rows: KEY, the columns of the key, NEWEST_TIME."""
+    import polars as pl
+
+    timed = EVENT_TIME in changes.columns
+    last = pl.col(EVENT_TIME).max() if timed else pl.lit(None, dtype=to_polars(TIMESTAMP))
+    key = (pl.col(name).first() for name in grouping.internal_names)
+    return changes.group_by(KEY, maintain_order=True).agg(*key, last.alias(NEWEST_TIME))
 
 
 ROWS_STATE = "rows"

@@ -24,6 +24,7 @@ from headrace.core.operators.changelog.rows import (
     VERSION,
     ChangeCompactor,
     VersionedRows,
+    find_groups,
 )
 from headrace.core.operators.folds import RowRanking, get_row_types
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
@@ -153,7 +154,7 @@ class ChangelogTopOperator(StatelessOperator):
             table.estimate_deferred_rows(NO_CLOCK_US) + versioned_rows.deferred_rows
         )
         changes = self._compactor.compact(frame, self._columns)
-        groups = self._load_groups(self._compactor.find_groups(changes), table)
+        groups = self._load_groups(find_groups(changes, self._grouping), table)
         before = self._unnest_lists(groups)
         after = lists.apply_changes(before, changes, groups)
         groups, after = self._store_large_groups(groups, after, changes)

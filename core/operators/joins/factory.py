@@ -10,6 +10,7 @@ from headrace.core.plan.nodes.matching import (
     BroadcastMatch,
     ChangelogMatch,
     IntervalMatch,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Session
@@ -38,6 +39,10 @@ def build_join(operation: nodes.Join, context: KeyedContext) -> TwoInputOperator
             from headrace.core.operators.joins.changelog_join import ChangelogJoin
 
             return ChangelogJoin(operation, operation.matching, context)
+        case TableMatch():
+            from headrace.core.operators.joins.table_join import TableJoin
+
+            return TableJoin(operation, context)
         case BroadcastMatch():
             from headrace.core.operators.joins.broadcast_join import BroadcastJoin
 

@@ -28,7 +28,7 @@ from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import TIMESTAMP, to_polars
-from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.elements import EVENT_TIME, ORDER, WEIGHT
 from headrace.core.types.frames import (
     FEW_ROWS,
     filter_rows,
@@ -92,6 +92,8 @@ class JoinOutput:
         ]
         time = self._build_time(pairs)
         hidden = [] if time is None else [time.cast(to_polars(TIMESTAMP)).alias(EVENT_TIME)]
+        if WEIGHT in there:
+            hidden.append(pl.col(WEIGHT))
         if self._ordered:
             hidden.append(self._build_position(pairs, time))
         return select_columns(pairs, *shown, *hidden)

@@ -14,6 +14,7 @@ from headrace.core.plan.nodes.keyed import (
     Aggregate,
     AggregatedColumn,
     Apply,
+    ChangelogConversion,
     Dedup,
     KeyedOperation,
     Process,
@@ -48,7 +49,7 @@ from headrace.core.plan.nodes.rows import (
     Route,
 )
 from headrace.core.plan.nodes.streams import Stream
-from headrace.core.types.stream_kinds import Append, StreamKind, Upsert
+from headrace.core.types.stream_kinds import Append, Retract, StreamKind, Upsert
 
 __all__ = [
     "EVENT_TIME_VALUE",
@@ -59,6 +60,7 @@ __all__ = [
     "AggregatedColumn",
     "Append",
     "Apply",
+    "ChangelogConversion",
     "ComputedColumn",
     "Dedup",
     "Edge",
@@ -80,6 +82,7 @@ __all__ = [
     "ProcessBody",
     "Project",
     "Ranking",
+    "Retract",
     "Route",
     "Sink",
     "Source",

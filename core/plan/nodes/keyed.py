@@ -48,7 +48,21 @@ class Aggregate:
     having: Filter | None = None
     ttl: Ttl | None = None
     changelog_key: tuple[str, ...] | None = None
-    """The key of the changes that it reads; None if it reads append-only rows."""
+    """The key of the upserts that it reads; None if it reads other rows."""
+    reads_retractions: bool = False
+    """Whether it reads rows that are added and removed."""
+
+    @property
+    def reads_changes(self) -> bool:
+        """Whether rows that it has read may change."""
+        return self.reads_retractions or self.changelog_key is not None
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether it stores the rows that it reads, because removed ones cannot be subtracted."""
+        calls = (call for column in self.columns for call in column.expression.calls)
+        subtracts = all(call.accumulator.is_subtractable for call in calls)
+        return self.changelog_key is not None or (self.reads_retractions and not subtracts)
 
     @property
     def needs_order(self) -> bool:
@@ -99,7 +113,19 @@ class Top:
     columns: frozenset[str] | None = None
     """The columns of a row that are stored, because they are read; None: all input columns."""
     changelog_key: tuple[str, ...] | None = None
-    """The key of the changes that it reads; None if it reads append-only rows."""
+    """The key of the upserts that it reads; None if it reads other rows."""
+    reads_retractions: bool = False
+    """Whether it reads rows that are added and removed."""
+
+    @property
+    def reads_changes(self) -> bool:
+        """Whether rows that it has read may change."""
+        return self.reads_retractions or self.changelog_key is not None
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether it stores all rows that it reads, and not only the first ones."""
+        return self.reads_changes
 
     def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""
@@ -122,6 +148,28 @@ class Dedup:
     def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""
         return self.columns is None or column in self.columns or column in HIDDEN_COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogConversion:
+    """The conversion of upserts into retractions, or the reverse, by the key of their rows.
+
+    The plan adds it where the two kinds meet. The current row of each key is stored.
+    """
+
+    key: tuple[ComputedColumn, ...]
+    output: Literal["retract", "upsert"]
+    columns: Schema
+    """The columns of the rows; all of them are stored."""
+    has_event_time: bool
+
+    @property
+    def window(self) -> None:
+        """None: it has no window."""
+
+    @property
+    def ttl(self) -> None:
+        """None: a row is stored until a change deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,5 +222,5 @@ class Process:
 WindowedOperation: TypeAlias = Aggregate | Apply | Top
 """An operation on the rows of a key and window."""
 
-KeyedOperation: TypeAlias = Aggregate | Apply | Top | Dedup | Process
+KeyedOperation: TypeAlias = Aggregate | Apply | Top | Dedup | Process | ChangelogConversion
 """An operation with keyed state; its step reads rows that are hashed by its key."""

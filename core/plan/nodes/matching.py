@@ -55,6 +55,14 @@ class ChangelogMatch:
 
 
 @dataclass(frozen=True, slots=True)
+class TableMatch:
+    """A join of which at least one input is a changelog: the join of the rows that are there.
+
+    Unlike `ChangelogMatch`, rows may be joined by any columns, and need no key.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class BroadcastMatch:
     """A broadcast join: every subtask stores the whole right input; any condition is possible."""
 
@@ -76,5 +84,11 @@ class ConnectedMatch:
 
 
 JoinMatching: TypeAlias = (
-    IntervalMatch | WindowMatch | AsOfMatch | ChangelogMatch | BroadcastMatch | ConnectedMatch
+    IntervalMatch
+    | WindowMatch
+    | AsOfMatch
+    | ChangelogMatch
+    | TableMatch
+    | BroadcastMatch
+    | ConnectedMatch
 )

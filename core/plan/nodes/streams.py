@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headrace.core.types.data_types import BOOLEAN, Field, Schema
 from headrace.core.types.elements import DELETE
-from headrace.core.types.stream_kinds import StreamKind, Upsert
+from headrace.core.types.stream_kinds import Retract, StreamKind, Upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Stream:
     @property
     def sink_schema(self) -> Schema:
         """The columns that sinks write: with `_delete` if rows may retract earlier ones."""
-        if isinstance(self.kind, Upsert) and self.kind.has_deletes:
+        kind = self.kind
+        if isinstance(kind, Retract) or (isinstance(kind, Upsert) and kind.has_deletes):
             return Schema((*self.schema, Field(DELETE, BOOLEAN, nullable=False)))
         return self.schema

@@ -13,6 +13,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     IntervalMatch,
     JoinMatching,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Ttl, Tumble, Window
@@ -259,19 +260,6 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
             "or ttl: {after: ..., time: processing}",
         ),
         (
-            "join: {left: orders, right: paid, on: id = order}, select: [id]",
-            "a join of facts (left) and a stream of changes (upserts of order) has no key of its "
-            "own [write from: orders, broadcast: {rules: paid, on: id = order, order: arrival}, ",
-        ),
-        (
-            "join: {left: paid, right: orders, on: id = order, type: right}, select: [id]",
-            "[write from: orders, broadcast: {rules: paid, on: id = order, type: left, order: arr",
-        ),
-        (
-            "join: {left: orders, right: paid, on: id = order, type: full}, select: [id]",
-            "[a broadcast with order: arrival joins rows with the current rows of the changes]",
-        ),
-        (
             "join: {left: orders, right: paid, on: id = order, as_of: true}, select: [id]",
             "as_of does not take a stream of changes (upserts of order) [read the stream before",
         ),
@@ -297,15 +285,64 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
             "a join in time does not take a stream of changes",
         ),
         (
-            "join: {left: now, right: paid, on: now.name = paid.name}, select: [id]",
+            "join: {left: orders, right: paid, on: id = order, ttl: 1h}, select: [id]",
+            "a join in time does not take a stream of changes (upserts of order) [without within,",
+        ),
+        (
+            "join: {left: now, right: paid, on: now.name = paid.name, ttl: 1h}, select: [id]",
             "[join it by columns of its key: id]",
         ),
-        (f"join: {{{NOW}}}, select: [paid]", "select must keep the key of the changes: id"),
     ],
 )
 def test_mistakes(tmp_path: Path, step: str, message: str) -> None:
     found = said(tmp_path, over_both(step))
     assert any(message in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "inputs"),
+    [
+        (f"join: {{{NOW}}}, select: [now.id]", nodes.Upsert(("id",), True), ("now", "paid")),
+        (
+            f"join: {{{NOW}}}, select: [paid]",
+            nodes.Retract(),
+            ("now@retract", "paid@retract"),
+        ),
+        (
+            "join: {left: now, right: paid, on: now.name = paid.name}, select: [now.id]",
+            nodes.Retract(),
+            ("now@retract", "paid@retract"),
+        ),
+        (
+            "join: {left: now, right: paid, on: now.name = paid.name}, select: [now.id, order]",
+            nodes.Retract(("id", "order")),
+            ("now@retract", "paid@retract"),
+        ),
+        (
+            "join: {left: orders, right: paid, on: id = order}, select: [id, paid]",
+            nodes.Retract(),
+            ("orders", "paid@retract"),
+        ),
+        (
+            "join: {left: paid, right: orders, on: id = order, type: anti}, select: [order]",
+            nodes.Retract(("order",)),
+            ("paid@retract", "orders"),
+        ),
+        (
+            "join: {left: now, right: paid, on: length(now.name) = order, type: left}, "
+            "select: [now.id, paid]",
+            nodes.Retract(("id",)),
+            ("now@retract", "paid@retract"),
+        ),
+    ],
+)
+def test_a_join_of_changes_by_other_columns_joins_the_rows_that_are_there(
+    tmp_path: Path, step: str, kind: nodes.StreamKind, inputs: tuple[str, ...]
+) -> None:
+    part = step_of(tmp_path, step)
+    assert (part.outputs[0].kind, part.inputs) == (kind, inputs)
+    matching = join_of(part).matching
+    assert isinstance(matching, ChangelogMatch if inputs == ("now", "paid") else TableMatch)
 
 
 def test_a_join_for_ever_of_what_never_ends_is_warned_of(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.plan import nodes
 from tests.support.plans import SOURCE, UNTIMED, over_orders, plan_of, said
 
 FILES = 'source "orders": the windows of "s" wait until its last file is being read'
@@ -154,7 +155,6 @@ def test_what_goes_by_event_time_needs_one(tmp_path: Path, step: str, message: s
 
 
 COUNTS = "key: [id, name], aggregate: {n: count(*)}"
-OF_COUNTS = "a stream of changes (upserts of id, name)"
 
 
 def over_changes(step: str, first: str = COUNTS) -> str:
@@ -166,22 +166,20 @@ def over_changes(step: str, first: str = COUNTS) -> str:
     ("step", "message"),
     [
         (
-            "key: n, aggregate: {m: max(id)}",
-            f'aggregate of {OF_COUNTS}: a change may move a row to another "n" '
-            "[compute the key from id, name only: other columns of a row may change]",
-        ),
-        ("with: {m: n + id}, key: m, top: {n: 1, by: n}", 'to another "m"'),
-        ("with: {name: upper(name)}, key: id, top: {n: 1, by: n}", "with must keep the key"),
-        (
             "key: id, window: {tumble: 1s}, aggregate: {m: max(n)}",
-            f"aggregate with a window does not take {OF_COUNTS} "
+            "aggregate with a window does not take a stream of changes "
             "[without window it uses the current rows]",
         ),
         (
             "key: id, top: {n: 1, by: n}, ttl: 1h",
-            f"ttl does not go with {OF_COUNTS}: a row stays until a change deletes it",
+            "ttl does not go with a stream of changes: a row stays until a change deletes it",
         ),
-        ("dedup: {key: id}", f"dedup does not take {OF_COUNTS}"),
+        ("dedup: {key: id}", "dedup does not take a stream of changes"),
+        ("with: {t: now()}, key: n, aggregate: {m: max(t)}", "does not take the processing time"),
+        (
+            "key: n, aggregate: {m: 'max(if(n > 1, raise_error(name), n))'}, on_error: skip",
+            "on_error does not go with rows that are added and removed",
+        ),
     ],
 )
 def test_what_would_lose_sight_of_a_row_takes_no_changes(
@@ -191,10 +189,26 @@ def test_what_would_lose_sight_of_a_row_takes_no_changes(
     assert any(message in line and 'step "t"' in line for line in lines), lines
 
 
-def test_changes_of_one_row_are_in_no_group(tmp_path: Path) -> None:
-    text = over_changes("key: n, top: {n: 1, by: n}", "aggregate: {n: count(*)}")
-    (line,) = (line for line in said(tmp_path, text) if 'step "t"' in line)
-    assert line.endswith('a change may move a row to another "n" [leave out key]')
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        ("key: n, aggregate: {m: max(id)}", nodes.Upsert(("n",), True)),
+        ("with: {m: n + id}, key: m, top: {n: 1, by: n}", nodes.Upsert(("m", "rank"), True)),
+        ("with: {name: upper(name)}, key: id, top: {n: 1, by: n}", nodes.Upsert(("id", "rank"))),
+        ("select: [id, n]", nodes.Retract()),
+        ("where: n > 1, select: {a: name, b: id, c: n}", nodes.Upsert(("b", "a"), True)),
+        ("explode: {x: 'array(n, 1)'}", nodes.Retract()),
+    ],
+)
+def test_what_moves_rows_between_groups_gets_the_rows_that_are_removed(
+    tmp_path: Path, step: str, kind: nodes.StreamKind
+) -> None:
+    part = plan_of(tmp_path, over_changes(step)).part("t")
+    assert isinstance(part, nodes.Step)
+    found = part.outputs[0].kind
+    assert (type(found), found.key) == (type(kind), kind.key)  # type: ignore[union-attr]
+    converted = not (isinstance(kind, nodes.Upsert) and kind.key == ("b", "a"))
+    assert part.inputs == (("s@retract",) if converted else ("s",))
 
 
 @pytest.mark.parametrize(

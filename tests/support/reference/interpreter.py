@@ -162,6 +162,8 @@ def _step(
                 found = process_classes.run(operation.body, _grouped(operation.key, rows))
                 others |= _named(step, operation.body, found)
                 rows = others.pop(step.name)
+            case nodes.ChangelogConversion():
+                pass  # the same table
             case nodes.Map():
                 rows, failed = mapped(operation, rows)
                 _fail(step, failed, others)

@@ -19,6 +19,13 @@ def ended(memory: InMemoryData, kind: nodes.StreamKind, names: tuple[str, ...]) 
     frames = memory.outputs.get("out", [])
     if isinstance(kind, nodes.Append):
         return Counter(shown(row) for frame in frames for row in frame.select(names).rows())
+    if isinstance(kind, nodes.Retract):
+        counts: Counter[Values] = Counter()
+        for frame in frames:
+            for values, deleted in zip(frame.select(names).rows(), frame[DELETE], strict=True):
+                counts[shown(values)] += -1 if deleted else 1
+        assert min(counts.values(), default=0) >= 0, counts
+        return +counts
     table: dict[Values, Values] = {}
     for frame in frames:
         for values, deleted in zip(

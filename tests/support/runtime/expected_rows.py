@@ -122,7 +122,9 @@ def compare(
 ) -> None:
     """Hold what came out to what the plan means of the rows that came."""
     wanted = interpret(plan, came, timeline=timeline)["out"]
-    stream = plan.streams["step"]
+    sink = plan.part("out")
+    assert isinstance(sink, nodes.Sink)
+    stream = plan.streams[sink.input]
     names = stream.schema.names
     assert ended(memory, stream.kind, names) == Counter(
         shown(row.values[name] for name in names) for row in wanted

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from headrace.cli.pipeline_file import check_pipeline
 from headrace.core.spark.arrow_functions import decode_failure
-from tests.support.reference import random_joins, random_pipelines
+from tests.support.reference import random_joins, random_pipelines, random_tables
 from tests.support.reference.interpreter import interpret
 from tests.support.runtime.committed_output import Values, shown
 from tests.support.spark.batches import batch
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 CHAINS = 4
 JOINS = 2
+TABLES = 1
 SOURCES = ("rows", "more")
 SOURCE = """\
   {name}:
@@ -120,6 +121,15 @@ def drawn(draw: st.DrawFn) -> Chains:
         name = f"j{number}_"
         steps = re.sub(
             r"\b(met|step|mine|theirs|pair|twice)\b", rf"{name}\1", draw(random_joins.steps())
+        )
+        chains.steps.append(steps)
+        chains.ends.append(f"{name}step")
+    for number in range(TABLES):
+        name = f"t{number}_"
+        steps = re.sub(
+            r"\b(mine|theirs|joined|step)(?=\b|_)",
+            rf"{name}\1",
+            draw(random_tables.steps(random_tables.BY_KEY)),
         )
         chains.steps.append(steps)
         chains.ends.append(f"{name}step")

@@ -1,0 +1,168 @@
+"""The conversion of upserts into retractions, and of retractions into upserts.
+
+An upsert names the key of the row that it replaces. A reader that groups rows by other columns
+needs the old row itself, to remove it from its group. So the current row of each key is stored,
+and a change removes it before it adds the new one.
+
+The reverse is needed where rows are written by key. The removal and the new row of a key may have
+taken different ways, so the rows of a key are stored with their weights, and the last one that is
+there is the current one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US
+from headrace.core.operators.changelog.weighted_rows import consolidate, get_weights
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
+from headrace.core.operators.operator import Output, StatelessOperator, request_offload
+from headrace.core.operators.ttl_operator import KEYS_STATE
+from headrace.core.plan.nodes import ChangelogConversion
+from headrace.core.types.data_types import TIMESTAMP, to_polars
+from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
+from headrace.core.types.row_order import ORDER_TYPE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CURRENT_ROW = "__row"
+"""The state column with the current row of a key."""
+
+ROWS = "__rows"
+"""The state column with the rows of a key and their weights, in the order of arrival."""
+
+OLD_PREFIX = "__old."
+"""The prefix of the columns of the row that a change replaces."""
+
+
+def get_row_types(operation: ChangelogConversion, *, ordered: bool) -> dict[str, pl.DataType]:
+    """Return the types of the columns of a stored row."""
+    types = {field.name: to_polars(field.type) for field in operation.columns}
+    if operation.has_event_time:
+        types[EVENT_TIME] = to_polars(TIMESTAMP)
+    if ordered:
+        types[ORDER] = to_polars(ORDER_TYPE)
+    return types
+
+
+class RetractionsOperator(StatelessOperator):
+    """The operator that converts upserts into retractions."""
+
+    def __init__(self, operation: ChangelogConversion, context: KeyedContext) -> None:
+        import polars as pl
+
+        self._stream = context.stream
+        self._grouping = GroupingKey(operation.key)
+        row = get_row_types(operation, ordered=context.is_ordered)
+        self._row = list(row)
+        self._compared = [name for name in row if name not in (EVENT_TIME, ORDER)]
+        self._table = context.state.open_table(KEYS_STATE, {CURRENT_ROW: pl.Struct(row)})
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Emit the replaced rows with weight -1, and the new ones with weight 1."""
+        import polars as pl
+
+        yield from request_offload(self._table.estimate_deferred_rows(NO_CLOCK_US))
+        deletes = pl.col(DELETE).fill_null(False) if DELETE in frame.columns else pl.lit(False)
+        keyed = self._grouping.encode_keys(
+            self._grouping.project_columns(frame, self._row, deletes.alias(DELETE))
+        )
+        changes = keyed.unique(KEY, keep="last", maintain_order=True)
+        found = self._table.find(changes[KEY])
+        old = found.select(KEY, CURRENT_ROW).unnest(CURRENT_ROW)
+        old = old.rename({name: f"{OLD_PREFIX}{name}" for name in self._row})
+        is_known = pl.lit(True).alias("__known")
+        both = changes.join(old.with_columns(is_known), on=KEY, how="left", maintain_order="left")
+        known = pl.col("__known").fill_null(False)
+        differs = pl.any_horizontal(
+            pl.col(name).ne_missing(pl.col(f"{OLD_PREFIX}{name}")) for name in self._compared
+        )
+        removed = both.filter(known & (pl.col(DELETE) | differs))
+        added = both.filter(~pl.col(DELETE) & (~known | differs))
+        self._store_rows(removed, added)
+        yield from self._emit_rows(removed, added)
+
+    def _store_rows(self, removed: pl.DataFrame, added: pl.DataFrame) -> None:
+        import polars as pl
+
+        if added.height:
+            self._table.put(added.select(KEY, pl.struct(self._row).alias(CURRENT_ROW)))
+        deleted = removed.filter(pl.col(DELETE))
+        if deleted.height:
+            self._table.remove(deleted[KEY])
+
+    def _emit_rows(self, removed: pl.DataFrame, added: pl.DataFrame) -> Iterator[Output]:
+        import polars as pl
+
+        before = removed.select(
+            *(pl.col(f"{OLD_PREFIX}{name}").alias(name) for name in self._row),
+            pl.lit(-1, dtype=pl.Int64).alias(WEIGHT),
+        )
+        after = added.select(*self._row, pl.lit(1, dtype=pl.Int64).alias(WEIGHT))
+        out = pl.concat([before, after])
+        if out.height:
+            yield self._stream, out
+
+
+class UpsertsOperator(StatelessOperator):
+    """The operator that converts retractions into upserts."""
+
+    def __init__(self, operation: ChangelogConversion, context: KeyedContext) -> None:
+        import polars as pl
+
+        self._stream = context.stream
+        self._grouping = GroupingKey(operation.key)
+        row = get_row_types(operation, ordered=context.is_ordered)
+        self._row = list(row)
+        stored = pl.List(pl.Struct({**row, WEIGHT: pl.Int64()}))
+        self._table = context.state.open_table(KEYS_STATE, {ROWS: stored})
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Emit the current row of each key whose current row has changed, or its delete."""
+        import polars as pl
+
+        yield from request_offload(self._table.estimate_deferred_rows(NO_CLOCK_US))
+        weights = get_weights(frame)
+        rows = self._grouping.project_columns(frame.with_columns(weights), [*self._row, WEIGHT])
+        changes = self._grouping.encode_keys(rows).select(KEY, *self._row, WEIGHT)
+        found = self._table.find(changes[KEY].unique(maintain_order=True)).drop(KEY_INDEX)
+        stored = found.explode(ROWS).unnest(ROWS).select(changes.columns)
+        rows = consolidate(pl.concat([stored, changes]))
+        self._store_rows(changes, rows)
+        yield from self._emit_rows(_select_current(stored), _select_current(rows))
+
+    def _store_rows(self, changes: pl.DataFrame, rows: pl.DataFrame) -> None:
+        import polars as pl
+
+        if rows.height:
+            lists = pl.struct(*self._row, WEIGHT).alias(ROWS)
+            self._table.put(rows.group_by(KEY, maintain_order=True).agg(lists))
+        empty = changes.join(rows, on=KEY, how="anti")[KEY].unique()
+        if len(empty):
+            self._table.remove(empty)
+
+    def _emit_rows(self, before: pl.DataFrame, after: pl.DataFrame) -> Iterator[Output]:
+        import polars as pl
+
+        columns = [KEY, *self._row]
+        deleted = before.join(after, on=KEY, how="anti", maintain_order="left")
+        is_same = after.select(columns).with_columns(pl.lit(1, dtype=pl.Int64).alias(WEIGHT))
+        was = before.select(columns).with_columns(pl.lit(-1, dtype=pl.Int64).alias(WEIGHT))
+        changed = consolidate(pl.concat([is_same, was])).filter(pl.col(WEIGHT) > 0)
+        out = pl.concat(
+            [
+                changed.select(*self._row, pl.lit(False).alias(DELETE)),
+                deleted.select(*self._row, pl.lit(True).alias(DELETE)),
+            ]
+        )
+        if out.height:
+            yield self._stream, out
+
+
+def _select_current(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the last row of each key that is there."""
+    import polars as pl
+
+    return rows.filter(pl.col(WEIGHT) > 0).unique(KEY, keep="last", maintain_order=True)

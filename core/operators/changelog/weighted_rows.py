@@ -1,0 +1,119 @@
+"""Rows with weights: a multiset, stored as the changes that make it up.
+
+A row has all values of its columns as its identity, and a weight: the number of its copies.
+Changes are stored without a lookup, and equal rows are merged when runs are compacted or read. The
+weight of a row may be negative for a while: its removal arrived before the row itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.api.state import SLOT, RunsLayout, StepState
+from headrace.core.types.elements import DELETE, MAX_WATERMARK_US, WEIGHT
+from headrace.core.types.frames import add_columns, gather_rows, select_columns
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LOOKUP_FACTOR = 8
+"""The number of stored rows per requested key above which keys are looked up."""
+
+
+def get_weights(frame: pl.DataFrame) -> pl.Series:
+    """Return the weights of input rows; rows of an append-only stream are added once each."""
+    import polars as pl
+
+    if WEIGHT in frame.columns:
+        return frame[WEIGHT]
+    return pl.Series(WEIGHT, [1], dtype=pl.Int64).new_from_index(0, frame.height)
+
+
+def consolidate(rows: pl.DataFrame) -> pl.DataFrame:
+    """Merge equal rows into one each, with the sum of their weights, and drop those without any."""
+    import polars as pl
+
+    names = [name for name in rows.columns if name not in (WEIGHT, SLOT)]
+    slot = [pl.col(SLOT).first()] if SLOT in rows.columns else []
+    merged = rows.group_by(names, maintain_order=True).agg(pl.col(WEIGHT).sum(), *slot)
+    return merged.filter(pl.col(WEIGHT) != 0)[rows.columns]
+
+
+def repeat_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return each row as often as its weight says, without WEIGHT."""
+    import polars as pl
+
+    weights = rows[WEIGHT]
+    there = rows.drop(WEIGHT)
+    if weights.min() == weights.max() == 1:
+        return there
+    copies = pl.int_range(rows.height, dtype=pl.UInt32, eager=True).repeat_by(weights.clip(0))
+    return gather_rows(there, copies.explode(empty_as_null=False))
+
+
+def expand_weights(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return each row as often as its weight says, with DELETE for copies that are removed."""
+    import polars as pl
+
+    signed = rows.with_columns((pl.col(WEIGHT) < 0).alias(DELETE), pl.col(WEIGHT).abs())
+    return repeat_rows(signed)
+
+
+class WeightedRows:
+    """The stored multiset of a step, or of one of its inputs."""
+
+    def __init__(
+        self,
+        state: StepState,
+        name: str,
+        key: Sequence[str],
+        columns: Mapping[str, pl.DataType],
+    ) -> None:
+        """`columns` are those of a row, including those of the key."""
+        import polars as pl
+
+        self.types = {**columns, WEIGHT: pl.Int64()}
+        self._key = list(key)
+        self._runs = state.open_runs(name, RunsLayout(self.types, tuple(key), consolidate))
+
+    @property
+    def row_count(self) -> int:
+        """About how many rows are stored."""
+        return self._runs.rows
+
+    def count_deferred_rows(self, keys: int) -> int:
+        """Return how many stored rows the lookup of so many keys has to process."""
+        if self._is_selective(keys):
+            return self._runs.estimate_deferred_rows(for_lookup=True)
+        return self._runs.rows
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """Store changes, with their WEIGHT."""
+        import polars as pl
+
+        if rows.height:
+            slotted = add_columns(rows, pl.lit(0, dtype=pl.Int64).alias(SLOT))
+            self._runs.add(select_columns(slotted, *self.types, SLOT))
+
+    def read(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of these keys, and perhaps of others; each key occurs once."""
+        if self._is_selective(keys.height):
+            found = self._runs.read_keys(keys, -1)
+        else:
+            found = self._runs.read(-1, MAX_WATERMARK_US)
+        return self._build_rows(found)
+
+    def take(self, keys: pl.DataFrame) -> pl.DataFrame:
+        """Remove and return the rows of these keys; each key occurs once."""
+        return self._build_rows(self._runs.take_keys(keys))
+
+    def _build_rows(self, found: pl.DataFrame | None) -> pl.DataFrame:
+        import polars as pl
+
+        if found is None:
+            return pl.DataFrame(schema=self.types)
+        return consolidate(found.select(*self.types))
+
+    def _is_selective(self, keys: int) -> bool:
+        return keys * LOOKUP_FACTOR < self._runs.rows

@@ -1,0 +1,94 @@
+"""The kinds of the streams in a step, from its inputs to its output.
+
+A step that does not accept upserts may accept retractions: then its inputs are converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from headrace.core.pipeline.model import Step
+from headrace.core.plan import nodes
+from headrace.core.plan.changelog import (
+    ChangelogNotSupported,
+    infer_join_kind,
+    infer_kind,
+    infer_union_kind,
+    to_retractions,
+    with_input_kind,
+)
+from headrace.core.plan.fallible_results import split_results
+from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
+from headrace.core.plan.row_expressions import is_fallible_operation
+
+
+@dataclass(frozen=True, slots=True)
+class StepKinds:
+    """The kind of a step's output, and its operations with the kinds of their inputs."""
+
+    kind: nodes.StreamKind
+    operations: tuple[nodes.Operation, ...]
+    reads_retractions: bool = False
+    """Whether inputs that are upserts must be converted."""
+
+
+def infer_step_kinds(
+    step: Step, operations: tuple[nodes.Operation, ...], kinds: Sequence[nodes.StreamKind]
+) -> StepKinds:
+    """Return the kinds in a step with these inputs. Raises ChangelogNotSupported."""
+    match operations:
+        case (nodes.Join() as join, *others) if len(kinds) == 2:
+            return _infer_join_kinds(step, join, others, (kinds[0], kinds[1]))
+    if step.join or step.broadcast or step.connect:
+        return StepKinds(nodes.Append(), operations)
+    try:
+        return _infer_kinds(step, operations, infer_union_kind(tuple(kinds)))
+    except ChangelogNotSupported:
+        if not any(isinstance(each, nodes.Upsert) for each in kinds):
+            raise
+        retractions = infer_union_kind(tuple(map(to_retractions, kinds)))
+        return replace(_infer_kinds(step, operations, retractions), reads_retractions=True)
+
+
+def _infer_join_kinds(
+    step: Step,
+    join: nodes.Join,
+    others: Sequence[nodes.Operation],
+    kinds: tuple[nodes.StreamKind, nodes.StreamKind],
+) -> StepKinds:
+    """Return the kinds in a step that begins with a join.
+
+    What follows a join of upserts may need retractions; then the join emits them.
+    """
+    try:
+        found = _infer_kinds(step, others, infer_join_kind(join, *kinds))
+    except ChangelogNotSupported:
+        if not isinstance(join.matching, ChangelogMatch) or join.matching.ttl is not None:
+            raise
+        join = replace(join, matching=TableMatch())
+        found = _infer_kinds(step, others, infer_join_kind(join, *kinds))
+    return replace(
+        found,
+        operations=(join, *found.operations),
+        reads_retractions=isinstance(join.matching, TableMatch),
+    )
+
+
+def _infer_kinds(
+    step: Step, operations: Sequence[nodes.Operation], kind: nodes.StreamKind
+) -> StepKinds:
+    """Return the kinds after operations over a stream of this kind."""
+    typed: list[nodes.Operation] = []
+    skips = step.on_error.action != "fail"
+    for operation in [part for each in operations for part in split_results(each)]:
+        typed.append(with_input_kind(operation, kind))
+        if is_fallible_operation(operation) and skips:
+            if isinstance(kind, nodes.Retract):
+                message = "on_error does not go with rows that are added and removed"
+                raise ChangelogNotSupported(message, "leave it out", "on_error")
+            if isinstance(kind, nodes.Upsert):
+                # A change that fails deletes the row before it.
+                kind = replace(kind, has_deletes=True)
+        kind = infer_kind(operation, kind)
+    return StepKinds(kind, tuple(typed))

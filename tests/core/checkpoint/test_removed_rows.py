@@ -1,0 +1,72 @@
+"""States that count added and removed rows resume together, and only if nothing has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.runtime.changed_pipelines import (
+    document,
+    notes,
+    pipeline,
+    plan,
+    refusal,
+)
+
+BEFORE = """\
+  latest: {from: rows, dedup: {key: k, keep: last}}
+  clean: {from: latest, where: v > 0}
+  joined:
+    join: {left: {from: clean, as: a}, right: {from: latest, as: b}, on: a.v = b.k, type: left}
+    select: {k: a.k, s: b.s, v: a.v}
+"""
+STEP = "from: joined, key: s, aggregate: {n: count(*), total: sum(v)}"
+TOGETHER = "--reset-state {}".format(
+    " --reset-state ".join(("clean@retract", "latest@retract", "joined", "step"))
+)
+
+
+def changed(folder: Path, step: str, more: str) -> str:
+    was = document(plan(folder, pipeline(STEP, BEFORE)))
+    return refusal(was, plan(folder, pipeline(step, more)))
+
+
+def test_a_pipeline_that_is_written_otherwise_resumes(tmp_path: Path) -> None:
+    was = document(plan(tmp_path, pipeline(STEP, BEFORE)))
+    now = pipeline(STEP.replace("n:", "rows:"), BEFORE.replace("v > 0", "v>0"))
+    assert notes(was, plan(tmp_path, now)) == ()
+
+
+@pytest.mark.parametrize(
+    ("step", "more", "change"),
+    [
+        (STEP, BEFORE.replace("v > 0", "v > 1"), "clean has changed: was where (v > 0)"),
+        (STEP, BEFORE.replace("v: a.v}", "v: a.v + 1}"), "joined has changed: was v = a.v"),
+        (STEP.replace("key:", "where: v > 1, key:"), BEFORE, "step has changed: is where (v > 1)"),
+    ],
+)
+def test_rows_are_removed_as_they_were_added(
+    tmp_path: Path, step: str, more: str, change: str
+) -> None:
+    refused = changed(tmp_path, step, more)
+    assert f"are removed as they were added, and {change}" in refused
+    assert f"undo the change; or {TOGETHER}" in refused
+
+
+def test_an_aggregate_more_has_not_seen_the_rows_that_may_be_removed(tmp_path: Path) -> None:
+    refused = changed(tmp_path, STEP.replace("n: ", "c: count(v), n: "), BEFORE)
+    assert "the state of step has other columns: count(v) of bigint" in refused
+
+
+def test_a_step_cannot_start_fresh_alone(tmp_path: Path) -> None:
+    was = document(plan(tmp_path, pipeline(STEP, BEFORE)))
+    now = plan(tmp_path, pipeline(STEP, BEFORE))
+    refused = refusal(was, now, "step")
+    assert (
+        "step would start without the rows that clean@retract, latest@retract, joined count"
+        in refused
+    )
+    assert f"{TOGETHER} starts all of them fresh" in refused
+    names = TOGETHER.replace("--reset-state ", "").split()
+    assert notes(was, now, *names)[0] == "clean@retract starts fresh, without its state"

@@ -1,0 +1,54 @@
+"""Weighted rows: equal rows add up, and are stored without a lookup."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from headrace.core.operators.changelog.weighted_rows import (
+    WeightedRows,
+    consolidate,
+    expand_weights,
+    get_weights,
+    repeat_rows,
+)
+from headrace.core.types.elements import DELETE, WEIGHT
+from headrace.state.memory.backend import MemoryBackend
+from tests.support.runtime.changelogs import ALL
+
+
+def weighted(*rows: tuple[str | None, list[int] | None, int]) -> pl.DataFrame:
+    types = {"k": pl.String(), "v": pl.List(pl.Int64()), WEIGHT: pl.Int64()}
+    return pl.DataFrame(rows, types, orient="row")
+
+
+def test_equal_rows_add_up_and_rows_without_weight_are_dropped() -> None:
+    rows = weighted(("a", [1], 1), ("a", None, 1), ("a", [1], 2), (None, [], 1), ("a", None, -1))
+    assert consolidate(rows).rows() == [("a", [1], 3), (None, [], 1)]
+
+
+def test_a_row_is_repeated_as_often_as_it_is_there() -> None:
+    rows = weighted(("a", [1], 2), ("b", None, -1), ("c", [], 1))
+    assert repeat_rows(rows).rows() == [("a", [1]), ("a", [1]), ("c", [])]
+    assert expand_weights(rows)["k", DELETE].rows() == [
+        ("a", False),
+        ("a", False),
+        ("b", True),
+        ("c", False),
+    ]
+
+
+def test_rows_of_an_append_only_stream_are_added_once() -> None:
+    assert get_weights(pl.DataFrame({"k": ["a", "b"]})).to_list() == [1, 1]
+
+
+def test_rows_of_a_key_are_read_merged_and_taken_once() -> None:
+    state = MemoryBackend().open_state(ALL)
+    types = {"k": pl.String(), "v": pl.List(pl.Int64())}
+    stored = WeightedRows(state, "rows", ["k"], types)
+    stored.add(weighted(*(("a", [at], 1) for at in range(40)), ("b", [1], 1)))
+    stored.add(weighted(("a", [0], -1), ("b", [1], 1)))
+    (key,) = (pl.DataFrame({"k": ["b"]}),)
+    assert stored.read(key).rows() == [("b", [1], 2)]
+    assert stored.take(key).rows() == [("b", [1], 2)]
+    assert stored.take(key).rows() == []
+    assert stored.read(pl.DataFrame({"k": ["a"]})).height == 39

@@ -1,0 +1,83 @@
+"""Random queries over tables: joins by any columns, aggregates and tops of rows that change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
+
+TABLES = {
+    "facts": "",
+    "latest": "dedup: {key: KEY, keep: last, order: event_time}",
+    "totals": "key: KEY, aggregate: {v: max(v), x: max(x), s: min(s), at: max(at)}",
+    "some": "key: KEY, aggregate: {v: sum(v), x: max(x), s: max(s), at: min(at)}, having: v > 0",
+}
+"""Tables over the rows of a source, by name; `latest` has all columns, the others need `k`."""
+
+ON = st.sampled_from(
+    [
+        *("a.k = b.k", "a.v = b.k", "a.v = b.v", "a.s = b.s", "a.x = b.x"),
+        *("a.k = b.k and a.v < b.v", "a.v = b.v and (a.s is null or b.x > 0)"),
+        "a.v % 2 = b.v % 2 and a.s = b.s",
+    ]
+)
+TYPES = ("inner", "left", "right", "full", "semi", "anti")
+BOTH = "select: {k: a.k, v: a.v, w: b.v, s: b.s, x: a.x, j: b.k}"
+ALONE = "select: {k: k, v: v, w: v, s: s, x: x, j: k}"
+WITHOUT_KEY = [
+    "select: [k, v, w, s, x, j]",
+    "select: {w: w, s: s}",
+    "where: v > 0, select: {w: w, k: k}",
+    "with: {both: 'array(k, w)'}, select: {both: both}",
+    "explode: {one: 'array(v, w)'}, select: {one: one, k: k}",
+]
+BY_KEY = [
+    "key: s, aggregate: {n: count(*), total: sum(v), mean: avg(w), c: count(w)}",
+    "key: w, aggregate: {n: count(*), most: max(v), least: min(s), kinds: count(distinct k)}",
+    "key: {d: v % 2}, aggregate: {n: count(*), f: min(s)}, having: n > 1",
+    "key: k, aggregate: {n: count(*), total: sum(w)}, having: total > 1",
+    "aggregate: {n: count(*), total: sum(v), most: max(x)}",
+    "key: k, top: {n: 2, by: [v desc, w, s, x, j]}",
+    "key: s, top: {n: 1, by: [k, v, w, x, j]}",
+]
+"""Clauses of a last step whose rows have no key, or have one."""
+
+
+@st.composite
+def table(draw: st.DrawFn, source: str, name: str, *, can_be_facts: bool) -> str:
+    """Draw a step that makes a table of a source's rows."""
+    kind = draw(st.sampled_from([*TABLES][0 if can_be_facts else 1 :]))
+    key = draw(st.sampled_from(["k", "v", "[k, s]"])) if kind == "latest" else "k"
+    clauses = TABLES[kind].replace("KEY", key)
+    text = f"  {name}_rows: {{from: {source}, {clauses or 'where: true'}}}\n"
+    condition = draw(st.sampled_from(["v is not null", "v > 0", "(x is null or x > 0)"]))
+    return f"{text}  {name}: {{from: {name}_rows, where: '{condition}'}}\n"
+
+
+@st.composite
+def steps(draw: st.DrawFn, last: Sequence[str] = (*WITHOUT_KEY, *BY_KEY)) -> str:
+    """Draw the steps after the sources `a` and `b`; the last is called `step`."""
+    is_left_table = draw(st.booleans())
+    mine = draw(table("a", "mine", can_be_facts=not is_left_table))
+    theirs = draw(table("b", "theirs", can_be_facts=is_left_table))
+    type = draw(st.sampled_from(TYPES))
+    if type == "full":
+        # In a full join by their keys, rows of both sides with null keys are not distinguished.
+        theirs = theirs.replace("{from: b, ", "{from: b, where: k is not null, ")
+        theirs = theirs.replace("where: k is not null, where: true", "where: k is not null")
+    columns = ALONE if type in ("semi", "anti") else BOTH
+    sides = "left: {from: mine, as: a}, right: {from: theirs, as: b}"
+    join = f"join: {{{sides}, on: '{draw(ON)}', type: {type}}}"
+    joined = f"  joined: {{{join}, {columns}}}\n"
+    return f"{mine}{theirs}{joined}  step: {{from: joined, {draw(st.sampled_from(last))}}}\n"
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> str:
+    """Return the text of a pipeline from `left` and `right` to `out`, all in memory."""
+    source = f"schema: {SCHEMA}, event_time: at, watermark: {{delay: {SPREAD_S}s}}"
+    text = f"steps:\n{draw(steps())}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
+    left = f"sources:\n  a: {{memory: {{data: left}}, {source}}}\n"
+    return f"{left}  b: {{memory: {{data: right}}, {source}}}\n{text}"

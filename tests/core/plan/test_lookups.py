@@ -156,7 +156,7 @@ def test_a_stream_of_changes_is_not_looked_up(tmp_path: Path) -> None:
     more = "t: {from: s, lookup: {file: {path: c.csv}, on: [id], add: [x]}}"
     _, problems = built(tmp_path, step, more, "t")
     assert [p.message for p in problems if p.severity == "error"] == [
-        "lookup does not take a stream of changes (upserts of id)"
+        "lookup does not take a stream of changes"
     ]
 
 

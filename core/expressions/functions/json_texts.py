@@ -122,7 +122,7 @@ def _read_seconds_or(form: PolarsForm) -> PolarsForm:
     """Return the form of texts of which some are numbers of seconds."""
     import polars as pl
 
-    from headrace.core.expressions.json.json_rows import NUMBER_MARK
+    from headrace.core.expressions.json.json_values import NUMBER_MARK
 
     cast = build_cast_form(STRING, TIMESTAMP)
 

@@ -11,7 +11,10 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MAX_DEPTH: Final = 200
 """Deeper values are not read: Python would need too many nested calls; in Jackson it is 1000."""
@@ -20,6 +23,7 @@ MAX_NUMBER: Final = 1000
 """The characters of the longest number, in Jackson as well."""
 
 _LONG_NUMBER = re.compile(rf"[-+.0-9eE]{{{MAX_NUMBER + 1}}}")
+SPACES: Final = " \t\r\n"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""", re.DOTALL)
 _TOKEN = re.compile(
@@ -145,6 +149,21 @@ def check_limits(text: str) -> None:
     if len(text) > MAX_NUMBER and _LONG_NUMBER.search(text):
         for found in _LONG_NUMBER.finditer(_STRING.sub("", text)):
             raise InvalidJson(f"a number of more than {len(found[0]) - 1} digits")
+
+
+_MANY_DIGITS = "[-+.0-9eE]{40}"
+"""A pattern that a number beyond the limit has, and hardly another text."""
+
+
+def list_beyond_limits(texts: pl.Series) -> frozenset[str]:
+    """Return the texts that may be nested too deep or have a number that is too long."""
+    sizes = texts.str.len_bytes()
+    long = texts.filter((sizes > 2 * MAX_DEPTH).fill_null(False))
+    if long.is_empty():
+        return frozenset()
+    depth = long.str.count_matches("[", literal=True) + long.str.count_matches("{", literal=True)
+    digits = (long.str.len_bytes() > MAX_NUMBER) & long.str.contains(_MANY_DIGITS)
+    return frozenset(long.filter((depth > MAX_DEPTH) | digits))
 
 
 def count_elements(text: str) -> int | None:

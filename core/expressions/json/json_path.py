@@ -14,16 +14,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
-import orjson
-
 from headrace.core.expressions.json.json_reader import (
-    MAX_DEPTH,
     InvalidJson,
     read_json,
 )
 from headrace.core.expressions.json.json_writer import (
     Quote,
-    format_float,
     format_json,
     quote_16_bits,
     quote_characters,
@@ -81,105 +77,24 @@ def parse_path(text: str) -> tuple[Step, ...] | None:
     return tuple(steps)
 
 
-class JsonExtractor:
-    """The text of what a path finds in each of many JSON texts."""
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps = tuple(steps)
-        self._never = PathWildcard.MEMBERS in steps
-        names = [step for step in steps if isinstance(step, str)]
-        self._marks = [orjson.dumps(name).decode() for name in names]
-        plain = all(mark.isascii() and "\\" not in mark for mark in self._marks)
-        self._is_plain = plain and PathWildcard.ELEMENTS not in steps
-
-    def extract(self, text: str | None) -> str | None:
-        """Return the text of what is found; None if nothing is, or the text is not JSON."""
-        if text is None or self._never:
-            return None
-        if self._is_plain and not self._may_repeat(text):
-            try:
-                return self._extract_plain(text, orjson.loads(text))
-            except (orjson.JSONDecodeError, _NotPlain):
-                pass
-        try:
-            return _evaluate_path(read_json(text), self._steps)
-        except (InvalidJson, UnicodeEncodeError):
-            return None
-
-    def _may_repeat(self, text: str) -> bool:
-        """Whether an object may have one of the names twice, or is nested too deep."""
-        if "\\u00" in text:
-            return True
-        for mark in self._marks:
-            if text.count(mark) > 1:
-                return True
-        return len(text) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH
-
-    def _extract_plain(self, text: str, root: object) -> str | None:
-        value = root
-        for step in self._steps:
-            if isinstance(step, str):
-                if type(value) is not dict:
-                    return None
-                value = value.get(step)
-                if value is None:
-                    return None
-            else:
-                assert isinstance(step, int)
-                if type(value) is not list or len(value) <= step:
-                    return None
-                value = value[step]
-        if type(value) is str:
-            return value
-        if type(value) is int:
-            return str(value)
-        if type(value) is float and abs(value) < _LARGE:
-            return format_float(value)
-        return _dump_plain(text, root, value)
-
-
-_LARGE = 2.0**63
-"""From here on, orjson reads whole numbers as doubles."""
-
-
-_FLOAT = re.compile(rb"[0-9][.e]")
-
-
-class _NotPlain(Exception):
-    """A value that orjson does not write as Jackson writes it."""
-
-
-def _dump_plain(text: str, root: object, value: object) -> str:
-    """Return the text of an array, an object or a constant of strict JSON.
-
-    Raises _NotPlain if it has characters or numbers that Jackson writes in another way, or if a
-    name of some object is there twice.
-    """
-    dumped = orjson.dumps(value)
-    if isinstance(value, dict | list):
-        repeats = orjson.dumps(root).count(b'":') != text.count('":')
-        if repeats or "\\u" in text or _FLOAT.search(dumped):
-            raise _NotPlain
-        if not text.isascii() and max(text) > "\uffff":
-            raise _NotPlain
-    elif isinstance(value, float):
-        raise _NotPlain
-    return dumped.decode()
-
-
 class _Style(Enum):
     RAW = "a text without quotes"
     QUOTED = "a text in quotes, as part of an array"
     FLAT = "arrays without brackets, as part of an array"
 
 
-def _evaluate_path(value: object, steps: tuple[Step, ...]) -> str | None:
+def evaluate_path(text: str, steps: tuple[Step, ...]) -> str | None:
+    """Return the text of what a path finds; None if nothing is, or the text is not JSON."""
     written: list[str] = []
-    if not _Evaluation(written, quote_16_bits).evaluate(value, steps, _Style.RAW):
+    try:
+        value = read_json(text)
+        if not _Evaluation(written, quote_16_bits).evaluate(value, steps, _Style.RAW):
+            return None
+        found = " ".join(written)
+        found.encode()  # half of a character cannot be written
+    except (InvalidJson, UnicodeEncodeError):
         return None
-    text = " ".join(written)
-    text.encode()  # half of a character cannot be written
-    return text
+    return found
 
 
 @dataclass(slots=True)
@@ -237,17 +152,6 @@ class _Evaluation:
             text = ",".join(inner.written)
             self.written.append(f"[{text}]" if found > 1 else text)
         return found > 0
-
-
-def extract_json(text: str, path: str) -> str | None:
-    """Return the text of what a path finds in a JSON text, as JsonExtractor does."""
-    steps = parse_path(path)
-    return None if steps is None else _make_extractor(steps).extract(text)
-
-
-@lru_cache(1024)
-def _make_extractor(steps: tuple[Step, ...]) -> JsonExtractor:
-    return JsonExtractor(steps)
 
 
 def select_members(texts: pl.Series, names: Sequence[object]) -> pl.Series:

@@ -164,21 +164,3 @@ def list_beyond_limits(texts: pl.Series) -> frozenset[str]:
     depth = long.str.count_matches("[", literal=True) + long.str.count_matches("{", literal=True)
     digits = (long.str.len_bytes() > MAX_NUMBER) & long.str.contains(_MANY_DIGITS)
     return frozenset(long.filter((depth > MAX_DEPTH) | digits))
-
-
-def count_elements(text: str) -> int | None:
-    """Return the number of elements of an array; None if the text is none."""
-    try:
-        value = read_json(text)
-    except InvalidJson:
-        return None
-    return len(value) if isinstance(value, list) else None
-
-
-def list_names(text: str) -> list[str] | None:
-    """Return the names of the members of an object; None if the text is none."""
-    try:
-        value = read_json(text)
-    except InvalidJson:
-        return None
-    return [name for name, _ in value] if isinstance(value, tuple) else None

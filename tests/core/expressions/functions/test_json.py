@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 from headrace.core.expressions import ExpressionErrors, to_expr, type_expression
-from headrace.core.expressions.json.json_path import JsonExtractor, extract_json, parse_path
-from headrace.core.expressions.json.json_reader import MAX_DEPTH, MAX_NUMBER, list_names
+from headrace.core.expressions.json.json_parts import JsonExtractor, extract_json, list_names
+from headrace.core.expressions.json.json_path import parse_path
+from headrace.core.expressions.json.json_reader import MAX_DEPTH, MAX_NUMBER
 from headrace.core.types.data_types import STRING, Field, Schema
 
 SCHEMA = Schema((Field("s", STRING), Field("p", STRING)))
@@ -59,11 +60,12 @@ def test_an_extractor_is_as_good_as_a_path_of_each_row() -> None:
     )
     steps = parse_path("$.a[0]")
     assert steps is not None
-    assert [JsonExtractor(steps).extract(text) for text in texts] == ["1", "3", None, None]
+    found = JsonExtractor(steps).extract_all(pl.Series(texts)).to_list()
+    assert found == ["1", "3", None, None]
 
 
 def test_names_repeat_as_they_do_in_the_text() -> None:
-    assert list_names('{"b":1,"a":2,"b":3} rest') == ["b", "a", "b"]
+    assert list_names(pl.Series(['{"b":1,"a":2,"b":3} rest'])).to_list() == [["b", "a", "b"]]
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,30 @@ def test_limits_hold_for_what_is_not_in_the_schema() -> None:
     ]
     found = [{"a": value} for value in (None, "x", None, "x")]
     assert evaluate("from_json(s, 'a string')", texts) == found
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(
+            f"get_json_object(s, '{path}')"
+            for path in ("$", "$.a", "$.b", "$[1]", "$.a.b", "$.a[0]")
+        ),
+        *(f"get_json_object(s, '{path}')" for path in ("$.a[*]", "$[*]", "$.a[1].b", "$[0][*]")),
+        *(
+            "get_json_object(s, '$.a b')",
+            "get_json_object(s, '$.é')",
+            "get_json_object(s, '$.x:y')",
+        ),
+        *("json_object_keys(s)", "json_array_length(s)"),
+    ],
+)
+def test_parts_are_those_of_the_exact_reader(call: str) -> None:
+    texts = draw_texts(Random(call), 1000)
+    assert list_differences(call, texts, size=100) == []
+
+
+def test_a_name_that_is_there_twice_is_written_twice() -> None:
+    texts = ['{"a":{"b":1, "c" :2,"b":3}}', '{"a":[{"b" : 1,"b":":"}]}']
+    found = ['{"b":1,"c":2,"b":3}', '[{"b":1,"b":":"}]']
+    assert evaluate("get_json_object(s, '$.a')", texts) == found

@@ -1,13 +1,10 @@
 """Functions that compare texts by their characters or their sound.
 
-`levenshtein` compares each pair of texts in the library RapidFuzz, `jaro_winkler_similarity` in
-Python, which takes some 8 us a pair.
+`levenshtein` compares each pair of texts in the library RapidFuzz.
 """
 
 from __future__ import annotations
 
-import operator
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import SqlFunction, function, overload
@@ -40,43 +37,6 @@ def _spark_form_of_levenshtein(bound: BoundArguments) -> str:
     return NO_SPARK_FORM if any(limit.nullable for limit in bound.arguments[2:]) else AS_WRITTEN
 
 
-_TAKEN = "\U0010ffff"
-"""The code of a matched unit, which is above those of all units."""
-
-
-def _split_units(text: str) -> str:
-    """Return the text with a character for each unit of UTF-16, which Spark compares."""
-    if text.isascii() or max(text) <= "\uffff":
-        return text
-    units = memoryview(text.encode("utf-16-le")).cast("H")
-    return "".join(map(chr, units))
-
-
-def _measure_similarity(left: str, right: str) -> float:
-    """Return the similarity as Spark computes it.
-
-    RapidFuzz counts whole transpositions, and adds the prefix only where the rest is similar.
-    """
-    if left == right:
-        return 1.0
-    left, right = _split_units(left), _split_units(right)
-    reach = max(max(len(left), len(right)) // 2 - 1, 0)
-    found, places, rest = [], [], right
-    for at, character in enumerate(left):
-        place = rest.find(character, max(0, at - reach), at + reach + 1)
-        if place >= 0:
-            found.append(character)
-            places.append(place)
-            rest = f"{rest[:place]}{_TAKEN}{rest[place + 1 :]}"
-    count = len(found)
-    if not count:
-        return 0.0
-    moved = sum(map(operator.ne, found, [right[place] for place in sorted(places)])) / 2
-    jaro: float = (count / len(left) + count / len(right) + (count - moved) / count) / 3
-    prefix = len([*takewhile(operator.truth, map(operator.eq, left[:4], right[:4]))])
-    return jaro + prefix * 0.1 * (1 - jaro)
-
-
 def _form_soundex(text: pl.Expr) -> pl.Expr:
     """Return the first letter and the codes of three sounds.
 
@@ -95,6 +55,13 @@ def _form_soundex(text: pl.Expr) -> pl.Expr:
     known = rest.str.replace_all("0", "", literal=True).str.head(3).str.pad_end(3, "0")
     is_letter = text.str.contains("^[A-Za-z]")
     return pl.when(is_letter).then(letters.str.head(1) + known).otherwise(text)
+
+
+def _build_similarity(bound: BoundArguments) -> PolarsForm:
+    from headrace.core.expressions.batch_forms import compute_on_frame
+    from headrace.core.expressions.functions.jaro_winkler import measure_similarities
+
+    return compute_on_frame(measure_similarities, bound.result)
 
 
 def _build_soundex(bound: BoundArguments) -> PolarsForm:
@@ -121,11 +88,11 @@ TEXT_SIMILARITY: tuple[SqlFunction, ...] = (
     function(
         "jaro_winkler_similarity",
         "strings",
-        "How similar two texts are by Jaro and Winkler, from 0 to 1. It takes some 8 us a row, as"
-        " it compares character by character.",
+        "How similar two texts are by Jaro and Winkler, from 0 to 1. It takes some 2 us a row for"
+        " texts of 20 characters, 8 for twice as many, as all characters of both are compared.",
         overload(
             "jaro_winkler_similarity(text: string, other: string) -> double",
-            build=build_mapping(_measure_similarity),
+            build=_build_similarity,
             nulls="strict",
         ),
         example=("jaro_winkler_similarity('ABC', 'XYZ')", "0.0"),

@@ -37,12 +37,20 @@ def compute_on_frame(compute: Callable[[pl.DataFrame], pl.Series], result: Type)
     """Return a form that computes step by step over a frame of its arguments, named a0, a1, ..."""
 
     def on_columns(columns: Sequence[pl.Series]) -> pl.Series:
-        return compute(
-            pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(align_lengths(columns))])
-        )
+        return compute(pl.DataFrame([c.alias(f"a{i}") for i, c in enumerate(columns)]))
+
+    return build_column_form(on_columns, to_polars(result))
+
+
+def build_column_form(
+    compute: Callable[[Sequence[pl.Series]], pl.Series], type: pl.DataType
+) -> PolarsForm:
+    """Return a form that computes on its arguments as columns of one length."""
+
+    def on_columns(columns: Sequence[pl.Series]) -> pl.Series:
+        return compute(align_lengths(columns))
 
     def evaluate(*arguments: pl.Expr) -> pl.Expr:
-        type = to_polars(result)
         if len(arguments) == 1:
             return arguments[0].map_batches(
                 lambda column: on_columns([column]), return_dtype=type, is_elementwise=True

@@ -1,12 +1,14 @@
 """CPU time of each function a row, in microseconds, worst first: `python -m benchmarks.functions`.
 
 Each function of the table is called with columns and literals of the types that it takes, as random
-expressions are drawn; the figure of a function is that of its slowest call. Names as arguments
-measure only those functions.
+expressions are drawn; the figure of a function is that of its slowest call. Random texts are no
+JSON, so its functions are also called with a column of objects, of 130 characters. Names as
+arguments measure only those functions.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from random import Random
 from time import process_time
@@ -28,7 +30,9 @@ from headrace.core.types.data_types import (
     TIMESTAMP_NTZ,
     TINYINT,
     Array,
+    Field,
     MapType,
+    Schema,
     Struct,
     Time,
     Type,
@@ -40,6 +44,19 @@ from tests.support.spark.random_rows import COLUMNS, SCHEMA
 
 COUNT = 1_000_000
 DISTINCT = 10_007
+DOCUMENT = "document"
+OF_DOCUMENTS = {
+    "get_json_object": [
+        f"get_json_object(document, '{path}')" for path in ("$.name", "$.tags[*]", "$.inner")
+    ],
+    "json_array_length": ["json_array_length(document)"],
+    "json_object_keys": ["json_object_keys(document)"],
+    "from_json": [
+        "from_json(document, 'id int, price decimal(10,2)')",
+        "from_json(document, 'id int, name string, price double, tags array<string>, "
+        "inner struct<x int, y string>')",
+    ],
+}
 CALLS = 3
 TRIES = 60
 LIMIT_US = 2.0
@@ -48,7 +65,9 @@ LIMIT_US = 2.0
 def make_rows(count: int) -> pl.DataFrame:
     """Return rows of ordinary values: each column repeats 10,007 different ones."""
     random = Random(1)
-    frame = pl.DataFrame([_make_column(name, type, random) for name, type in COLUMNS.items()])
+    columns = [_make_column(name, type, random) for name, type in COLUMNS.items()]
+    documents = [_make_document(random.randrange(10**6)) for _ in range(DISTINCT)]
+    frame = pl.DataFrame([*columns, pl.Series(DOCUMENT, documents)])
     return pl.concat([frame] * (count // DISTINCT + 1)).head(count).rechunk()
 
 
@@ -57,6 +76,15 @@ def _make_column(name: str, type: Type, random: Random) -> pl.Series:
     if find_map(type):
         return pl.Series(name, values, dtype=to_polars(type))
     return pl.Series(name, values).cast(to_polars(type))
+
+
+def _make_document(number: int) -> str:
+    return json.dumps(
+        {
+            **{"id": number, "name": f"Customer {number}", "price": number / 100},
+            **{"tags": ["a", "b", str(number)], "ok": True, "inner": {"x": number % 50, "y": "z"}},
+        }
+    )
 
 
 def _make_value(type: Type, number: int) -> object:
@@ -90,6 +118,9 @@ def draw_calls(row: SqlFunction, random: Random) -> dict[str, TypedExpression]:
     """Return calls of a function that read a column."""
     found: dict[str, TypedExpression] = {}
     drawing = Drawing(random)
+    schema = Schema((*SCHEMA, Field(DOCUMENT, STRING)))
+    found |= {text: type_expression(text, schema) for text in OF_DOCUMENTS.get(row.name, ())}
+    most = len(found) + CALLS
     for _ in range(TRIES):
         text = drawing.call(row)
         try:
@@ -98,7 +129,7 @@ def draw_calls(row: SqlFunction, random: Random) -> dict[str, TypedExpression]:
             continue
         if find_columns(typed):
             found[text] = typed
-        if len(found) == CALLS:
+        if len(found) == most:
             break
     return found
 

@@ -29,7 +29,7 @@ _TAKEN = "\U0010ffff"
 """The code of a matched unit, which is above those of all units."""
 
 _NO_LEFT, _NO_RIGHT = "\ufffe", "\uffff"
-"""What texts are filled up with; no characters."""
+"""The fillers of texts to a width; they are no characters."""
 
 
 def measure_similarities(frame: pl.DataFrame) -> pl.Series:

@@ -101,7 +101,7 @@ MESSAGES = [
     ("transform_keys(w, (k, v) -> w)", "cannot make keys of type map<string,int>", "w", "as in"),
     ("map_zip_with(w, w, (k, v) -> v)", "of 3 parameters, got 2", "(k, v) -> v", "as in"),
     ("array_sort(a, (l, r) -> l < r)", "that gives int, got boolean", "l < r", "-1, 0 or 1"),
-    ("array_sort(n)", "wants a type with an order", "n", ""),
+    ("array_sort(array(w))", "wants a type with an order", "array(w)", ""),
     ("transform(t, x -> s rlike x)", "a constant string", "x", "a column is not allowed here"),
 ]
 

@@ -71,7 +71,7 @@ def evaluate(text: str, **columns: Any) -> list[Any]:
         ("m in (m)", "in cannot compare maps", "m", VALUES_HINT),
         ("nullif(m, m)", "nullif cannot compare maps", "m", VALUES_HINT),
         ("array_contains(array(m), m)", "array_contains cannot compare maps", "array(m)", ""),
-        ("greatest(m, m)", "greatest wants ordered values, got map<string,int>", None, ""),
+        ("greatest(m, m)", "greatest cannot compare maps, got map<string,int>", "m", VALUES_HINT),
         ("d[i]", "the keys of this map are of type date, got int", "i", ""),
         ("element_at(m, i)", "element_at wants a key of type string, got int", "i", ""),
         ("element_at(n, 1.5)", "element_at wants a key of type bigint", "1.5", "cast(... as"),

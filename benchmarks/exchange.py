@@ -18,6 +18,7 @@ from headrace.core.dataflow.channel import Channel, ChannelBounds
 from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.exchange.connection import Connection
 from headrace.core.exchange.control_connection import ControlConnection
+from headrace.core.exchange.stream_end import SocketEnd
 from headrace.core.types.elements import Batch, EndOfStream
 
 SIZES = (22, 1000, 8192, 65536)
@@ -42,8 +43,8 @@ def bids(rows: int) -> pl.DataFrame:
 
 async def receive(data: socket.socket, messages: socket.socket) -> None:
     """Take all rows, report the CPU for those of each size, then send lone rows back."""
-    connection = Connection(data, "the sender")
-    control = ControlConnection(messages, "the sender")
+    connection = Connection(SocketEnd(data), "the sender")
+    control = ControlConnection(SocketEnd(messages), "the sender")
     for number in (*range(len(SIZES)), ECHO):
         channel = Channel(ChannelBounds())
         connection.open_receiver(number, channel)
@@ -60,8 +61,8 @@ async def receive(data: socket.socket, messages: socket.socket) -> None:
 
 async def send(data: socket.socket, messages: socket.socket) -> None:
     """Print the figures."""
-    connection = Connection(data, "the receiver")
-    control = ControlConnection(messages, "the receiver")
+    connection = Connection(SocketEnd(data), "the receiver")
+    control = ControlConnection(SocketEnd(messages), "the receiver")
     for number, size in enumerate(SIZES):
         sender, frame = connection.open_sender(number), bids(size)
         await sender.put(Batch(frame))

@@ -46,8 +46,8 @@ def add_workers(
         count,
         build_setup,
         partial(_start_process, count, set()),
-        lambda number, pid: report(WorkerStarted(number, pid)),
-        lambda number, why: report(WorkerLost(number, why)),
+        report_started=lambda number, pid: report(WorkerStarted(number, pid)),
+        report_lost=lambda number, why: report(WorkerLost(number, why)),
     )
     return replace(launch, open_workers=lambda: processes)
 

@@ -56,10 +56,11 @@ def _ignore_signals() -> None:
 async def _serve(end: socket.socket) -> None:
     from headrace.core.api.kernel_executor import open_executors
     from headrace.core.exchange.control_connection import ControlConnection
+    from headrace.core.exchange.stream_end import SocketEnd
     from headrace.core.processes.messages import AttemptMessage, WorkerSetup
     from headrace.core.processes.server import WorkerServer
 
-    control = ControlConnection(end, peer="the coordinator")
+    control = ControlConnection(SocketEnd(end), peer="the coordinator")
     first = (await control.receive()).message
     assert isinstance(first, AttemptMessage)
     assert isinstance(first.message, WorkerSetup)
@@ -79,7 +80,7 @@ def _build_environment(
     from headrace.state.backends import open_backend
 
     loaded = reload_pipeline(setup.inputs, REGISTRY)
-    plan = _build_plan(loaded, {})
+    plan = rebuild_plan(loaded, {})
     settings, folder = loaded.pipeline.settings, setup.inputs.path.absolute().parent
     state = settings.state.model_copy(
         update={"memory": settings.state.memory // setup.worker_count}
@@ -104,7 +105,7 @@ def _build_environment(
         )
     return WorkerEnvironment(
         setup.number,
-        partial(_build_plan, loaded),
+        partial(rebuild_plan, loaded),
         REGISTRY,
         run_context,
         operator_context,
@@ -128,7 +129,7 @@ def _open_store(dir: str | None, name: str, folder: str, job_id: str) -> Snapsho
     return RemoteWorkerStore(open_bucket(parse_storage_url(dir).child(name)), job_id, LocalDisk())
 
 
-def _build_plan(loaded: LoadedPipeline, parallelism: Mapping[str, int]) -> Plan:
+def rebuild_plan(loaded: LoadedPipeline, parallelism: Mapping[str, int]) -> Plan:
     """Return the plan with these numbers of subtasks; it was valid in the coordinator."""
     from headrace.core.pipeline.parallelism import set_parallelism
     from headrace.core.plan import build_plan

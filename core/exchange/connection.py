@@ -8,21 +8,21 @@ written: a write waits only as long as the other process has no turn.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.dataflow.channel import Channel, ChannelBounds
+from headrace.core.exchange.byte_stream import ByteStream
 from headrace.core.exchange.frame_writer import FrameWriter
 from headrace.core.exchange.peer_lost import PeerLost
 from headrace.core.exchange.remote_channel import ChannelReceiver, RemoteChannel
-from headrace.core.exchange.socket_stream import SocketStream
+from headrace.core.exchange.stream_end import StreamEnd
 from headrace.core.exchange.wire_format import FrameKind, FrameReader, WireFrame
 
 
 class Connection:
-    """One end of a connection. It owns its socket, and belongs to the running event loop.
+    """One end of a connection. It owns its stream, and belongs to the running event loop.
 
     `on_lost` is called once if the peer goes before all channels have ended, or sends what cannot
     be read. A lost connection delivers nothing more: no channel ends by it.
@@ -30,7 +30,7 @@ class Connection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        end: StreamEnd,
         peer: str,
         kernel_executor: KernelExecutor | None = None,
         on_lost: Callable[[PeerLost], None] = lambda _: None,
@@ -47,7 +47,7 @@ class Connection:
         """The bounds of channels that the peer has opened before this process."""
         self._decode_tasks: set[asyncio.Task[None]] = set()
         self._reader = FrameReader()
-        self._stream = SocketStream(sock, self._read)
+        self._stream = ByteStream(end, self._read)
         self._writer = FrameWriter(self._stream, self._executor)
 
     def open_sender(self, number: int) -> RemoteChannel:
@@ -64,7 +64,7 @@ class Connection:
         self._receivers[number] = ChannelReceiver(number, channel, self._writer, self._executor)
 
     async def close(self) -> None:
-        """Close the socket, and wait for threads; senders that wait get PeerLost."""
+        """Close the end, and wait for threads; senders that wait get PeerLost."""
         self._end("it is closed")
         for task in self._decode_tasks:
             task.cancel()
@@ -80,7 +80,7 @@ class Connection:
         """Read once, so that other tasks have their turn between two reads."""
         with suppress(BlockingIOError, InterruptedError):
             try:
-                count = self._stream.socket.recv_into(self._reader.get_space())
+                count = self._stream.end.receive_into(self._reader.get_space())
             except ConnectionResetError:  # the peer has closed its end without reading everything
                 count = 0
             if not count:

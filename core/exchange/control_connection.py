@@ -1,69 +1,64 @@
-"""A connection for messages between the coordinator and a worker, which can carry sockets.
+"""A connection for messages between the coordinator and a worker, which can carry ends of streams.
 
-A message is a header (the number of its sockets and its length) and a pickle. Nothing but the
+A message is a header (the number of its ends and its length) and a pickle. Nothing but the
 processes of one job has the ends of the socketpair, so the pickles are from the same program.
-Sockets travel with the first byte of their message (SCM_RIGHTS).
+Ends travel with the first byte of their message (SCM_RIGHTS).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
-import socket
 import struct
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from headrace.core.exchange.byte_stream import ByteStream
 from headrace.core.exchange.peer_lost import PeerLost
-from headrace.core.exchange.socket_stream import SocketStream
+from headrace.core.exchange.stream_end import MAX_PASSED_ENDS, DescriptorError, StreamEnd
 
 HEADER = struct.Struct("<QQ")
 READ_BYTES = 2**18
-MAX_SOCKETS = 253
-"""The number of sockets that Linux passes with one message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message that has arrived, and the sockets that came with it, which the receiver owns."""
+    """A message that has arrived, and the ends that came with it, which the receiver owns."""
 
     message: object
-    sockets: tuple[socket.socket, ...] = ()
+    ends: tuple[StreamEnd, ...] = ()
 
 
 class ControlConnection:
-    """One end of a connection for messages. It owns its socket; one task receives."""
+    """One end of a connection for messages. It owns the end of its stream; one task receives."""
 
-    def __init__(self, sock: socket.socket, peer: str) -> None:
+    def __init__(self, end: StreamEnd, peer: str) -> None:
         """`peer`: the name of the other process in messages, as `worker 2`."""
         self.peer = peer
         self.lost: PeerLost | None = None
         """The reason why nothing more arrives; None as long as the connection is open."""
         self._buffer = bytearray()
-        self._descriptors: deque[int] = deque()
+        self._passed: deque[StreamEnd] = deque()
         self._envelopes: deque[Envelope] = deque()
         self._arrival: asyncio.Future[None] | None = None
-        self._stream = SocketStream(sock, self._read)
+        self._stream = ByteStream(end, self._read)
 
-    def post(
-        self, message: object, sockets: Sequence[socket.socket] = ()
-    ) -> asyncio.Future[None] | None:
+    def post(self, message: object, ends: Sequence[StreamEnd] = ()) -> asyncio.Future[None] | None:
         """Write a message after all earlier ones, without waiting; a lost peer gets nothing.
 
-        The sockets belong to the connection, which closes them here once the peer has them. Returns
-        None if the message is written or lost, else a future that waits for it.
+        The ends belong to the connection, and to the peer once it has them. Returns None if the
+        message is written or lost, else a future that waits for it.
         """
-        if len(sockets) > MAX_SOCKETS:
-            raise ValueError(f"a message takes at most {MAX_SOCKETS} sockets, got {len(sockets)}")
+        if len(ends) > MAX_PASSED_ENDS:
+            raise ValueError(f"a message takes at most {MAX_PASSED_ENDS} ends, got {len(ends)}")
         data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-        return self._stream.write(HEADER.pack(len(sockets), len(data)) + data, sockets)
+        return self._stream.write(HEADER.pack(len(ends), len(data)) + data, ends)
 
-    async def send(self, message: object, sockets: Sequence[socket.socket] = ()) -> None:
+    async def send(self, message: object, ends: Sequence[StreamEnd] = ()) -> None:
         """Write a message as `post` does; return when it is written, or raise PeerLost."""
-        pending = self.post(message, sockets)
+        pending = self.post(message, ends)
         if pending is not None:
             await pending
         if self._stream.is_broken:
@@ -83,26 +78,23 @@ class ControlConnection:
         return self._envelopes.popleft()
 
     def close(self) -> None:
-        """Close the socket, and sockets that nobody has received; unwritten messages are lost."""
+        """Close the end, and ends that nobody has received; unwritten messages are lost."""
         self._lose("it is closed")
         while self._envelopes:
-            for each in self._envelopes.popleft().sockets:
+            for each in self._envelopes.popleft().ends:
                 each.close()
 
     def _read(self) -> None:
         with suppress(BlockingIOError, InterruptedError):
             try:
-                data, descriptors, flags, _ = socket.recv_fds(
-                    self._stream.socket, READ_BYTES, MAX_SOCKETS
-                )
+                data, ends = self._stream.end.receive(READ_BYTES)
             except ConnectionResetError:  # the peer has closed its end without reading everything
-                data, descriptors, flags = b"", [], 0
-            for descriptor in descriptors:
-                os.set_inheritable(descriptor, False)
-            self._descriptors += descriptors
-            if flags & socket.MSG_CTRUNC:
-                self._lose("sockets that it passed were refused: too many open files")
-            elif not data:
+                data, ends = b"", ()
+            except DescriptorError as error:
+                self._lose(f"sockets that it passed were refused: {error}")
+                return
+            self._passed += ends
+            if not data:
                 self._lose(
                     "it has ended in the middle of a message" if self._buffer else "it has ended"
                 )
@@ -120,9 +112,7 @@ class ControlConnection:
             del self._buffer[:end]
             try:
                 message = pickle.loads(data)
-                passed = tuple(
-                    socket.socket(fileno=self._descriptors.popleft()) for _ in range(count)
-                )
+                passed = tuple(self._passed.popleft() for _ in range(count))
             except Exception as error:
                 self._lose(f"what it sent cannot be read: {type(error).__name__}: {error}")
                 return
@@ -133,8 +123,8 @@ class ControlConnection:
         self._stream.close()
         if self.lost is None:
             self.lost = PeerLost(self.peer, reason)
-        while self._descriptors:
-            os.close(self._descriptors.popleft())
+        while self._passed:
+            self._passed.popleft().close()
         self._wake_up()
 
     def _wake_up(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.exchange.batch_codec import LONG_BYTES, write_batch
-from headrace.core.exchange.socket_stream import SocketStream
+from headrace.core.exchange.byte_stream import ByteStream
 from headrace.core.exchange.wire_format import HEADER, FrameKind, encode_control
 from headrace.core.types.elements import ControlElement
 
@@ -25,7 +25,7 @@ class FrameWriter:
     Its methods return None if the frame is written or lost, else a future that waits for it.
     """
 
-    def __init__(self, stream: SocketStream, kernel_executor: KernelExecutor) -> None:
+    def __init__(self, stream: ByteStream, kernel_executor: KernelExecutor) -> None:
         self._stream = stream
         self._executor = kernel_executor
         self._spare: io.BytesIO | None = None

@@ -37,7 +37,7 @@ class WorkerSetup:
 class StartAttempt:
     """The command to open a worker's part of an attempt.
 
-    A socket to each of the `peers` comes with the message, in that order.
+    A stream to each of the `peers` comes with the message, in that order.
     """
 
     attempt: int

@@ -7,7 +7,6 @@ whole regions is replaced, and they restart; any other lost worker fails the att
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -30,6 +29,7 @@ from headrace.core.coordination.messages import (
     WorkerCommand,
 )
 from headrace.core.exchange.control_connection import ControlConnection
+from headrace.core.exchange.stream_end import StreamEnd
 from headrace.core.plan.placement import place_subtasks
 from headrace.core.plan.regions import find_lost_subtasks, find_regions
 from headrace.core.processes.messages import (
@@ -80,6 +80,8 @@ class ProcessPool:
     descriptions: Mapping[str, Document]
     start_worker: Callable[[int], WorkerHandle]
     """Starts the worker of a number, in place of one that was lost."""
+    open_pair: Callable[[], tuple[StreamEnd, StreamEnd]]
+    """Opens a stream between two workers."""
     _placement: Mapping[SubtaskId, int] = field(default_factory=dict)
     _starting: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     """The workers that have been told to start their subtasks."""
@@ -212,10 +214,10 @@ class ProcessPool:
         placement = place_subtasks(self.spec.plan, len(numbers))
         self._placement = {id: numbers[at] for id, at in placement.items()}
         loop = asyncio.get_running_loop()
-        sockets = self._connect_workers()
+        ends = self._connect_workers()
         for number, worker in self.workers.items():
             self._starting[number] = loop.create_future()
-            peers = sockets.get(number, {})
+            peers = ends.get(number, {})
             start = self._build_start(number, deploy, tuple(peers))
             worker.control.post(AttemptMessage(self.attempt, start), tuple(peers.values()))
         started = [*self._starting.values()]
@@ -245,19 +247,19 @@ class ProcessPool:
             self.descriptions,
         )
 
-    def _connect_workers(self) -> dict[int, dict[int, socket.socket]]:
-        """Return a socket for each worker to each of its peers."""
+    def _connect_workers(self) -> dict[int, dict[int, StreamEnd]]:
+        """Return the end of a stream for each worker to each of its peers."""
         talking = {
             frozenset((self._placement[writer], self._placement[reader]))
             for _, writer, reader in list_channels(self.spec.plan)
         }
-        sockets: dict[int, dict[int, socket.socket]] = {}
+        ends: dict[int, dict[int, StreamEnd]] = {}
         for one, other in combinations(self.workers, 2):
             if {one, other} in talking:
-                ends = socket.socketpair()
-                sockets.setdefault(one, {})[other] = ends[0]
-                sockets.setdefault(other, {})[one] = ends[1]
-        return sockets
+                pair = self.open_pair()
+                ends.setdefault(one, {})[other] = pair[0]
+                ends.setdefault(other, {})[one] = pair[1]
+        return ends
 
     def _tell(self, number: int, command: object) -> None:
         if number in self.workers:

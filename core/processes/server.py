@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import os
 import pickle
-import socket
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from headrace.core.errors import failpoints
 from headrace.core.exchange.connection import Connection
 from headrace.core.exchange.control_connection import ControlConnection
 from headrace.core.exchange.peer_lost import PeerLost
+from headrace.core.exchange.stream_end import StreamEnd
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
 from headrace.core.processes.messages import (
@@ -75,7 +75,7 @@ class WorkerServer:
         self._control = control
         self._environment = replace(environment, run_context=notify)
         self._attempt: AttemptShare | None = None
-        self._commands: asyncio.Queue[tuple[AttemptMessage, Sequence[socket.socket]]]
+        self._commands: asyncio.Queue[tuple[AttemptMessage, Sequence[StreamEnd]]]
         self._commands = asyncio.Queue()
 
     async def serve(self) -> None:
@@ -100,7 +100,7 @@ class WorkerServer:
                 message = received.message
                 assert isinstance(message, AttemptMessage)
                 if not isinstance(message.message, ConnectorReply):
-                    self._commands.put_nowait((message, received.sockets))
+                    self._commands.put_nowait((message, received.ends))
                 elif self._attempt is not None:
                     self._attempt.on_reply(message.message)
 
@@ -108,12 +108,12 @@ class WorkerServer:
         while True:
             await self._handle(*await self._commands.get())
 
-    async def _handle(self, received: AttemptMessage, sockets: Sequence[socket.socket]) -> None:
+    async def _handle(self, received: AttemptMessage, ends: Sequence[StreamEnd]) -> None:
         match received.message:
             case StartAttempt() as start:
                 await self._end_attempt()
                 self._attempt = AttemptShare(start, self._environment, self._control)
-                await self._attempt.start(sockets)
+                await self._attempt.start(ends)
             case Cancel():
                 await self._end_attempt()
                 self._control.post(AttemptMessage(received.attempt, AttemptCancelled()))
@@ -149,10 +149,10 @@ class AttemptShare:
         self._acknowledged: tuple[int, int] = (0, 0)
         """The newest checkpoint that subtasks have acknowledged, and how many of them."""
 
-    async def start(self, sockets: Sequence[socket.socket]) -> None:
+    async def start(self, ends: Sequence[StreamEnd]) -> None:
         """Start the subtasks of this worker, and tell whether that was possible."""
         try:
-            await self._start(sockets)
+            await self._start(ends)
         except Exception as error:
             self._send(AttemptRejected(as_sendable(error)))
         else:
@@ -175,7 +175,7 @@ class AttemptShare:
         if self._connectors is not None:
             await self._connectors.close()
 
-    async def _start(self, sockets: Sequence[socket.socket]) -> None:
+    async def _start(self, ends: Sequence[StreamEnd]) -> None:
         command, environment = self._command, self._environment
         plan = environment.build_plan(command.parallelism)
         self._peers = {
@@ -185,7 +185,7 @@ class AttemptShare:
                 kernel_executor=environment.run_context.kernel_executor,
                 on_lost=self._ignore_lost_peer,
             )
-            for number, end in zip(command.peers, sockets, strict=True)
+            for number, end in zip(command.peers, ends, strict=True)
         }
         self._connectors = open_worker_connectors(
             plan,

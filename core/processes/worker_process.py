@@ -7,6 +7,7 @@ the signals of a terminal from before its first instruction (`trap`): the coordi
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -19,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import IO, TypeAlias
 
 from headrace.core.api.forked_children import release_descriptor, withhold_descriptor
+from headrace.core.exchange.stream_end import SocketEnd
+from headrace.core.processes.lifeline import drain
 
 IGNORING_SIGNALS = ("sh", "-c", 'trap "" INT TERM HUP; exec "$@"', "sh")
 """The command that runs another one, which ignores the signals of a terminal."""
@@ -36,8 +39,8 @@ class WorkerProcess:
     """One worker process."""
 
     number: int
-    control: socket.socket
-    """The coordinator's end of the control socket."""
+    control: SocketEnd
+    """The coordinator's end of the stream of messages."""
     lifeline: socket.socket
     """The coordinator's end of the lifeline."""
     _process: subprocess.Popen[bytes]
@@ -52,6 +55,14 @@ class WorkerProcess:
         """End the process at once."""
         self._process.kill()
 
+    def has_sign(self) -> bool:
+        """Return whether the process has given a sign of life since the last call."""
+        return drain(self.lifeline)
+
+    async def wait(self) -> str:
+        """Wait for the end as `wait_for_end` does, beside the event loop."""
+        return await asyncio.to_thread(self.wait_for_end)
+
     def wait_for_end(self, timeout_s: float = EXIT_GRACE_S) -> str:
         """Wait for the end, and kill the process if it does not come; return how it ended.
 
@@ -64,7 +75,7 @@ class WorkerProcess:
             status = self._process.wait()
         for thread in self._forwarders:
             thread.join(EXIT_GRACE_S)
-        for each in (self.control, self.lifeline):
+        for each in (self.control.socket, self.lifeline):
             release_descriptor(each.fileno())
             each.close()
         return describe_status(status)
@@ -102,7 +113,7 @@ def start_process(
             env=environment,
         )
     (control, _), (lifeline, _) = ends
-    worker = WorkerProcess(number, control, lifeline, process)
+    worker = WorkerProcess(number, SocketEnd(control), lifeline, process)
     assert process.stdout is not None
     assert process.stderr is not None
     worker._forwarders.extend(

@@ -9,14 +9,15 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from headrace.core.coordination.messages import CoordinatorEvent
 from headrace.core.exchange.control_connection import ControlConnection
 from headrace.core.exchange.peer_lost import PeerLost
-from headrace.core.processes.lifeline import BEAT_S, SilenceWatch, drain
+from headrace.core.exchange.stream_end import StreamEnd, open_socket_pair
+from headrace.core.processes.lifeline import BEAT_S, SilenceWatch
 from headrace.core.processes.messages import AttemptMessage, WorkerSetup
 from headrace.core.processes.process_pool import ProcessPool, WorkerHandle
-from headrace.core.processes.worker_process import WorkerProcess
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.core.worker.pool import WorkerPoolFactory, WorkerSpec
 
@@ -24,11 +25,42 @@ END_TIMEOUT_S = 10.0
 """The time in which the process of a worker that is no longer needed may end by itself."""
 
 
+class StartedProcess(Protocol):
+    """A worker process that was started, as `WorkerProcess` is."""
+
+    @property
+    def number(self) -> int:
+        """The number of the worker."""
+        ...
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        ...
+
+    @property
+    def control(self) -> StreamEnd:
+        """The coordinator's end of the stream of messages."""
+        ...
+
+    def has_sign(self) -> bool:
+        """Return whether the process has given a sign of life since the last call."""
+        ...
+
+    def kill(self) -> None:
+        """End the process at once."""
+        ...
+
+    async def wait(self) -> str:
+        """Wait for the end, and kill the process if it does not come; return how it ended."""
+        ...
+
+
 @dataclass(slots=True)
 class WorkerLink:
     """A running worker process and the connection to it."""
 
-    process: WorkerProcess
+    process: StartedProcess
     control: ControlConnection
     on_message: Callable[[WorkerLink, AttemptMessage], None]
     on_lost: Callable[[WorkerLink, str], None]
@@ -60,7 +92,7 @@ class WorkerLink:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.control.close()
-        await asyncio.to_thread(self.process.wait_for_end)
+        await self.process.wait()
 
     async def _receive(self) -> None:
         try:
@@ -69,7 +101,7 @@ class WorkerLink:
                 assert isinstance(received.message, AttemptMessage)
                 self.on_message(self, received.message)
         except PeerLost:
-            how = await asyncio.to_thread(self.process.wait_for_end)
+            how = await self.process.wait()
             self._tasks[1].cancel()
             self.on_lost(self, self._why or how)
 
@@ -77,7 +109,7 @@ class WorkerLink:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(BEAT_S)
-            has_sign = drain(self.process.lifeline)
+            has_sign = self.process.has_sign()
             if self._watch.check(loop.time(), has_sign=has_sign):
                 self.kill(f"it was silent for {self._watch.silence_limit_s:.0f} s, and was killed")
 
@@ -90,8 +122,10 @@ class WorkerProcesses:
     """The number of workers."""
     build_setup: Callable[[int], WorkerSetup]
     """Returns the setup of a worker by its number, from 1."""
-    start_process: Callable[[int], WorkerProcess]
+    start_process: Callable[[int], StartedProcess]
     """Starts the process of a worker."""
+    open_pair: Callable[[], tuple[StreamEnd, StreamEnd]] = open_socket_pair
+    """Opens a stream between two workers."""
     report_started: Callable[[int, int], None] = lambda number, pid: None
     """Reports that a worker runs, and the id of its process."""
     report_lost: Callable[[int, str], None] = lambda number, why: None
@@ -119,7 +153,9 @@ class WorkerProcesses:
             if number not in self._links:
                 self._start_link(number)
         links: dict[int, WorkerHandle] = {**self._links}
-        self._pool = ProcessPool(spec, connectors, send, links, descriptions, self._start_link)
+        self._pool = ProcessPool(
+            spec, connectors, send, links, descriptions, self._start_link, self.open_pair
+        )
         return self._pool
 
     async def close(self) -> None:

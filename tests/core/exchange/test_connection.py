@@ -20,6 +20,7 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.dataflow.channel import Channel, ChannelBounds, OutputChannel
 from headrace.core.exchange.connection import Connection
 from headrace.core.exchange.peer_lost import PeerLost
+from headrace.core.exchange.stream_end import SocketEnd
 from headrace.core.exchange.wire_format import HEADER, FrameKind
 from headrace.core.types.elements import (
     MAX_WATERMARK_US,
@@ -198,7 +199,7 @@ def test_elements_wait_until_the_receiver_has_opened_the_channel() -> None:
 def test_credit_for_few_rows_is_returned_when_the_sender_has_a_backlog() -> None:
     async def main() -> None:
         left, right = socket.socketpair()
-        lone = Connection(left, "worker 2")
+        lone = Connection(SocketEnd(left), "worker 2")
         channel = Channel(ChannelBounds(rows=100))
         lone.open_receiver(1, channel)
         data = batch(1).frame.write_ipc_stream(None).getvalue()
@@ -275,7 +276,7 @@ def test_a_peer_that_dies_ends_no_channel(sent: bytes) -> None:
     async def main() -> None:
         left, right = socket.socketpair()
         told: list[PeerLost] = []
-        lone = Connection(left, "worker 2", on_lost=told.append)
+        lone = Connection(SocketEnd(left), "worker 2", on_lost=told.append)
         channel = Channel(ChannelBounds())
         lone.open_receiver(5, channel)
         sender, never = lone.open_sender(1), lone.open_sender(2)
@@ -309,7 +310,7 @@ def test_what_cannot_be_read_loses_the_peer(frame: bytes) -> None:
     async def main() -> None:
         left, right = socket.socketpair()
         lost = asyncio.get_running_loop().create_future()
-        lone = Connection(left, "worker 2", on_lost=lost.set_result)
+        lone = Connection(SocketEnd(left), "worker 2", on_lost=lost.set_result)
         lone.open_receiver(1, Channel(ChannelBounds()))
         right.send(frame)
         assert "what it sent cannot be read" in str(await lost)
@@ -347,7 +348,7 @@ def test_another_process_echoes_until_it_is_killed() -> None:
         )
         there.close()
         lost = asyncio.get_running_loop().create_future()
-        connection = Connection(here, "worker 2", on_lost=lost.set_result)
+        connection = Connection(SocketEnd(here), "worker 2", on_lost=lost.set_result)
         returned = [Channel(ChannelBounds()), Channel(ChannelBounds(rows=1000))]
         senders = [connection.open_sender(number) for number in range(2)]
         for number, channel in enumerate(returned):

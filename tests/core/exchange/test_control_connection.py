@@ -24,6 +24,7 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.exchange.control_connection import ControlConnection, Envelope
 from headrace.core.exchange.peer_lost import PeerLost
+from headrace.core.exchange.stream_end import SocketEnd, open_socket_pair
 
 SUBTASK = SubtaskId(1, 2)
 SNAPSHOT = Snapshot(
@@ -61,7 +62,7 @@ MESSAGES = [
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[ControlConnection, ControlConnection]]:
-    left, right = socket.socketpair()
+    left, right = open_socket_pair()
     ends = ControlConnection(left, "worker 1"), ControlConnection(right, "the coordinator")
     yield ends
     for each in ends:
@@ -103,14 +104,20 @@ def test_sockets_travel_with_their_message() -> None:
         before = len(os.listdir("/dev/fd"))
         async with connected() as (coordinator, worker):
             pairs = [socket.socketpair() for _ in range(40)]
-            first, second = [each for each, _ in pairs[:30]], [each for each, _ in pairs[30:]]
+            ends = [SocketEnd(each) for each, _ in pairs]
+            first, second = ends[:30], ends[30:]
             coordinator.post(b"x" * 10**6)  # fills the socket, so that the next ones wait
             coordinator.post(Deploy(1, (SUBTASK,)), first)
             coordinator.post("no sockets")
             coordinator.post(Deploy(2, (SUBTASK,)), second)
             arrived = [await worker.receive() for _ in range(4)]
-            assert [len(each.sockets) for each in arrived] == [0, 30, 0, 10]
-            passed = [each for envelope in arrived for each in envelope.sockets]
+            assert [len(each.ends) for each in arrived] == [0, 30, 0, 10]
+            passed = [
+                end.socket
+                for envelope in arrived
+                for end in envelope.ends
+                if isinstance(end, SocketEnd)
+            ]
             assert not any(each.get_inheritable() for each in passed)
             for number, (each, (sent, kept)) in enumerate(zip(passed, pairs, strict=True)):
                 assert sent.fileno() == -1
@@ -128,11 +135,11 @@ def test_sockets_that_nobody_gets_are_closed() -> None:
     async def main() -> None:
         async with connected() as (coordinator, worker):
             (lost, kept), (unread, other) = socket.socketpair(), socket.socketpair()
-            await coordinator.send("read by nobody", [unread])
+            await coordinator.send("read by nobody", [SocketEnd(unread)])
             await asyncio.sleep(0)
             worker.close()
             with pytest.raises(PeerLost):
-                await coordinator.send("sent to nobody", [lost])
+                await coordinator.send("sent to nobody", [SocketEnd(lost)])
             for each in (kept, other):
                 assert each.recv(1) == b""
                 each.close()
@@ -170,7 +177,7 @@ def test_what_was_sent_before_the_end_is_received_then_the_end() -> None:
 def test_a_broken_message_is_reported(data: bytes, reason: str) -> None:
     async def main() -> None:
         left, right = socket.socketpair()
-        coordinator = ControlConnection(left, "worker 1")
+        coordinator = ControlConnection(SocketEnd(left), "worker 1")
         right.send(data)
         right.close()
         with pytest.raises(PeerLost, match=reason):

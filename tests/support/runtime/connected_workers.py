@@ -13,6 +13,7 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.dataflow.channel import Channel
 from headrace.core.exchange.connection import Connection
 from headrace.core.exchange.peer_lost import PeerLost
+from headrace.core.exchange.stream_end import SocketEnd
 from headrace.core.types.elements import Batch, Element, EndOfStream
 
 
@@ -51,8 +52,8 @@ async def connected(
     left, right = sockets or socket.socketpair()
     before = asyncio.all_tasks()
     ends = (
-        Connection(left, "worker 2", executor, on_lost),
-        Connection(right, "worker 1", executor, on_lost),
+        Connection(SocketEnd(left), "worker 2", executor, on_lost),
+        Connection(SocketEnd(right), "worker 1", executor, on_lost),
     )
     try:
         yield ends

@@ -9,6 +9,7 @@ import sys
 from headrace.core.dataflow.channel import Channel, ChannelBounds
 from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.exchange.connection import Connection
+from headrace.core.exchange.stream_end import SocketEnd
 from headrace.core.types.elements import EndOfStream
 
 
@@ -24,7 +25,7 @@ async def echo(connection: Connection, number: int) -> None:
 
 
 async def main() -> None:
-    connection = Connection(socket.socket(fileno=int(sys.argv[1])), "worker 1")
+    connection = Connection(SocketEnd(socket.socket(fileno=int(sys.argv[1]))), "worker 1")
     await asyncio.gather(echo(connection, 0), echo(connection, 1))
     await connection.close()
 

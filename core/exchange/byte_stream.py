@@ -1,4 +1,4 @@
-"""A stream of bytes over one end of a socketpair: writes in order, which never block the loop.
+"""Writes to one end of a stream of bytes, in order, which never block the loop.
 
 What the system does not take at once waits in a queue. Each writer waits for its own bytes, so the
 queue holds at most what the writers have in hand.
@@ -7,58 +7,54 @@ queue holds at most what the writers have in hand.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-SEND_BUFFER_BYTES = 2**20
-"""The room in the system for bytes on their way; the system may grant less."""
+from headrace.core.exchange.stream_end import StreamEnd
 
 
 @dataclass(slots=True)
 class PendingWrite:
-    """Bytes to write, and sockets to pass to the peer with the first of them."""
+    """Bytes to write, and ends to pass to the peer with the first of them."""
 
     data: memoryview
-    sockets: Sequence[socket.socket]
+    ends: Sequence[StreamEnd]
     done: asyncio.Future[None]
 
 
-class SocketStream:
-    """Writes to a socket, and calls `on_readable` when there is something to read. Owns the socket.
+class ByteStream:
+    """Writes to an end, and calls `on_arrival` when there is something to read. Owns the end.
 
     A failed write is reported by `is_broken` only. What the peer has sent before can still be read;
     then comes the end of its stream.
     """
 
-    def __init__(self, sock: socket.socket, on_readable: Callable[[], None]) -> None:
-        self.socket = sock
+    def __init__(self, end: StreamEnd, on_arrival: Callable[[], None]) -> None:
+        self.end = end
         self.is_broken = False
         """Whether what is written is lost."""
         self._queue: deque[PendingWrite] = deque()
         self._loop = asyncio.get_running_loop()
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        self._loop.add_reader(sock, on_readable)
+        end.watch_arrivals(on_arrival)
 
     def write(
-        self, data: memoryview | bytes, sockets: Sequence[socket.socket] = ()
+        self, data: memoryview | bytes, ends: Sequence[StreamEnd] = ()
     ) -> asyncio.Future[None] | None:
-        """Write bytes after all earlier ones; the sockets are closed here once the peer has them.
+        """Write bytes after all earlier ones; the passed ends are the peer's once it has them.
 
         Returns None if the bytes are written or lost, else a future that waits for it. Its
         cancellation does not take the bytes back.
         """
         if self.is_broken:
-            _close_all(sockets)
+            _close_all(ends)
             return None
-        write = PendingWrite(memoryview(data), sockets, self._loop.create_future())
+        write = PendingWrite(memoryview(data), ends, self._loop.create_future())
         if not self._queue and self._send(write):
             return None
         self._queue.append(write)
         if len(self._queue) == 1:
-            self._loop.add_writer(self.socket, self._send_queue)
+            self.end.watch_room(self._send_queue)
         return write.done
 
     async def drain(self) -> None:
@@ -67,44 +63,37 @@ class SocketStream:
             await asyncio.wait([self._queue[-1].done])
 
     def close(self) -> None:
-        """Close the socket; what has not been written is lost."""
-        if self.socket.fileno() >= 0:
-            self._loop.remove_reader(self.socket)
+        """Close the end; what has not been written is lost."""
+        if not self.end.is_closed:
             self._stop_writing()
-            self.socket.close()
+            self.end.close()
 
     def _send_queue(self) -> None:
         while self._queue and self._send(self._queue[0]):
             if self._queue:
                 _finish(self._queue.popleft())
-        if not self._queue and self.socket.fileno() >= 0:
-            self._loop.remove_writer(self.socket)
+        if not self._queue and not self.end.is_closed:
+            self.end.watch_room(None)
 
     def _send(self, write: PendingWrite) -> bool:
         """Send what the system takes; return whether everything is written or lost."""
         try:
             while write.data:
-                if write.sockets:
-                    passed = [each.fileno() for each in write.sockets]
-                    count = socket.send_fds(self.socket, [write.data], passed)
-                    _close_all(write.sockets)
-                    write.sockets = ()
-                else:
-                    count = self.socket.send(write.data)
-                write.data = write.data[count:]
+                count = self.end.send(write.data, write.ends)
+                write.data, write.ends = write.data[count:], ()
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:  # the peer has closed its end
-            _close_all(write.sockets)
+            _close_all(write.ends)
             self._stop_writing()
         return True
 
     def _stop_writing(self) -> None:
         self.is_broken = True
-        self._loop.remove_writer(self.socket)
+        self.end.watch_room(None)
         while self._queue:
             write = self._queue.popleft()
-            _close_all(write.sockets)
+            _close_all(write.ends)
             _finish(write)
 
 
@@ -113,6 +102,6 @@ def _finish(write: PendingWrite) -> None:
         write.done.set_result(None)
 
 
-def _close_all(sockets: Sequence[socket.socket]) -> None:
-    for each in sockets:
+def _close_all(ends: Sequence[StreamEnd]) -> None:
+    for each in ends:
         each.close()

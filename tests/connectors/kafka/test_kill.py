@@ -1,6 +1,7 @@
 """A job and its broker, killed anywhere: a reader sees each row once.
 
-Many more kills: `python -m tests.support.kafka.kill 200`.
+Many more kills: `python -m tests.support.kafka.kill 200`; with up to three worker processes, which
+are killed and stopped as well: `python -m tests.support.kafka.kill 200 0 3`.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,12 @@ def test_a_job_and_a_broker_that_are_killed_at_any_instant_give_each_row_once(
     tmp_path: Path,
 ) -> None:
     fire(tmp_path, 7, 5)
+
+
+def test_a_job_between_topics_whose_processes_are_killed_and_stopped_gives_each_row_once(
+    tmp_path: Path,
+) -> None:
+    fire(tmp_path, 2, 2, workers=3)
 
 
 def test_a_job_that_is_killed_at_each_step_gives_each_row_once(

@@ -1,8 +1,9 @@
 """A process and its broker, killed again and again, and what a reader sees of its output.
 
-    python -m tests.support.kafka.kill 200 [SEED]
+    python -m tests.support.kafka.kill 200 [SEED] [WORKERS]
 
-runs that number of lives and reports each; CI runs a few.
+runs that number of lives and reports each; CI runs a few. With workers, they are killed and stopped
+as well while the job runs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from headrace.cli.control.client import JobClient, NoAnswer, NotListening
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.support.cli.processes import RUN, limited
+from tests.support.cli.worker_failures import LOSS, WorkerFailures
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.broker_failures import Trouble
 from tests.support.kafka.committed_reader import Watcher
@@ -40,7 +42,7 @@ JOB = "fired"
 LONGEST_S = 4.0
 """A life that is not ended before that is ended then."""
 LOOK_S = 0.005
-DONE_S = 90.0
+DONE_S = 180.0
 SETTLED_S = 10.0
 HOWS = ("time", "time", "manifest", "note", "fault", "fault", "stop", "saved", "at once", "frozen")
 ENDS = {
@@ -76,8 +78,12 @@ class Fired:
     trouble: Trouble = field(init=False)
     watcher: Watcher = field(init=False)
     seen: Seen = field(default_factory=Seen)
+    workers: int = 1
+    """The highest number of worker processes."""
+    failures: WorkerFailures = field(init=False)
 
     def __post_init__(self) -> None:
+        self.failures = WorkerFailures(self.chance)
         self.topics = Topics(self.broker.address)
         self.topics.create(f"{self.name}-in", PARTITIONS)
         for sink in SINKS:
@@ -109,8 +115,11 @@ class Fired:
         process = self._begun(fault if how == "fault" else "")
         troubled = self.trouble.there
         moment, asks, troubles = self._moment(how), self._asks(), self._troubles()
+        strikes = self.failures.strike(process)
         while process.poll() is None and not next(moment):
             next(asks)
+            if self.workers > 1:
+                next(strikes)
             troubled |= next(troubles)
             time.sleep(LOOK_S)
         if self.chance.random() < 0.1:
@@ -120,8 +129,11 @@ class Fired:
         status = self._ended(process)
         with_it = f" ({fault})" if how == "fault" else ""
         self.lives.append(f"{how}{with_it}: {status}{', troubled' if troubled else ''}")
-        self._tell(f"  {self.lives[-1]}; {self.feed.records} records, asked {self.asked} times")
+        struck = f", struck {len(self.failures.log)} times" if self.workers > 1 else ""
+        asked = f"asked {self.asked} times{struck}"
+        self._tell(f"  {self.lives[-1]}; {self.feed.records} records, {asked}")
         self._judge_end(how, status, troubled)
+        self.failures.assert_all_gone()
         self.look()
         self.seen.judge(self.feed.records, self.feed.lines, whole=False)
 
@@ -142,10 +154,11 @@ class Fired:
         too_early = "KeyboardInterrupt" in self.said  # Python itself was only just beginning
         away = (troubled or self.through) and status == 1 and AWAY.search(self.said)
         # A step that fails while the job is asked to end is not begun again.
-        fell = how in (*ENDS, "saved") and status == 1 and "as it happens" in self.said
+        failed = "as it happens" in self.said or LOSS.search(self.said)
+        fell = how in (*ENDS, "saved") and status == 1 and failed
         assert "Traceback" not in self.said or too_early, self.said
         assert too_early or away or fell or status in (*ENDS.get(how, (-9,)), 0), self.said
-        assert not OUGHT_NOT.search(self.said), self.said
+        assert not OUGHT_NOT.search(LOSS.sub("", self.said)), self.said
 
     def _end(self, how: str, process: subprocess.Popen[str]) -> None:
         match how:
@@ -224,6 +237,8 @@ class Fired:
 
     def _begun(self, fault: str = "") -> subprocess.Popen[str]:
         command = [*RUN, "p.yaml", "--parallelism", str(self.chance.choice([1, 2, 3]))]
+        if self.workers > 1:
+            command += ["--workers", str(self.chance.randint(1, self.workers))]
         if self.savepoint and Path(self.savepoint, "savepoint.json").exists():
             command += ["--from-savepoint", self.savepoint]
         self.savepoint = ""
@@ -232,7 +247,7 @@ class Fired:
             process = subprocess.Popen(
                 command, cwd=self.folder, stderr=said, text=True, env=environment
             )
-        return limited(process)
+        return limited(process, 2 * DONE_S)
 
     def _client(self) -> JobClient:
         return JobClient(Home(LocalDisk(), str(self.folder / ".headrace"), JOB))
@@ -264,7 +279,8 @@ class Fired:
     def _moment(self, how: str) -> Iterator[bool]:
         """Whether the moment has come, again and again."""
         pattern = {"manifest": "checkpoints/manifests/*", "note": "checkpoints/*"}.get(how)
-        return moments(self.chance, LONGEST_S, self.folder / ".headrace" / JOB, pattern)
+        longest_s = LONGEST_S if self.workers == 1 else 8 * LONGEST_S  # workers take time to start
+        return moments(self.chance, longest_s, self.folder / ".headrace" / JOB, pattern)
 
     def _ended(self, process: subprocess.Popen[str]) -> int:
         status = process.wait()
@@ -274,7 +290,7 @@ class Fired:
         return status
 
 
-def fire(folder: Path, seed: int, lives: int, *, tell: bool = False) -> Fired:
+def fire(folder: Path, seed: int, lives: int, *, workers: int = 1, tell: bool = False) -> Fired:
     """Run that number of lives of a job, with a broker of its own, and finish it.
 
     Half of the jobs reach it by a network that loses or delays what is said.
@@ -283,7 +299,7 @@ def fire(folder: Path, seed: int, lives: int, *, tell: bool = False) -> Fired:
     job.mkdir()
     decide = at_random(Random(seed)) if seed % 2 else harmless
     with Proxied(folder / "broker", LISTENERS) as broker, between(broker, decide):
-        fired = Fired(job, chance, broker, tell, through=broker.through)
+        fired = Fired(job, chance, broker, tell, through=broker.through, workers=workers)
         try:
             for _ in range(lives):
                 fired.live()
@@ -293,15 +309,15 @@ def fire(folder: Path, seed: int, lives: int, *, tell: bool = False) -> Fired:
     return fired
 
 
-def main(lives: int, seed: int) -> None:
+def main(lives: int, seed: int = 0, workers: int = 1) -> None:
     """Run jobs in sequence until the number of lives is reached; the files of a failed one stay."""
     while lives > 0:
         folder = Path(mkdtemp(prefix=f"headrace-fired-{seed}-"))
         print(f"seed {seed}, {folder}:", flush=True)
-        lived = len(fire(folder, seed, min(lives, 12), tell=True).lives)
+        lived = len(fire(folder, seed, min(lives, 12), workers=workers, tell=True).lives)
         rmtree(folder)
         lives, seed = lives - lived, seed + 1
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    main(*map(int, sys.argv[1:]))

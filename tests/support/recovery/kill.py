@@ -1,8 +1,9 @@
 """A real process, killed again and again, and what is seen of its output in between.
 
-    python -m tests.support.recovery.kill 200 [SEED]
+    python -m tests.support.recovery.kill 200 [SEED] [WORKERS]
 
-kills as often as that and reports each; CI does so a few times.
+kills as often as that and reports each; CI does so a few times. With workers, they are killed and
+stopped as well while the job runs.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.support.cli.processes import RUN, limited
+from tests.support.cli.worker_failures import LOSS, WorkerFailures
 from tests.support.recovery.kill_times import moments
-from tests.support.recovery.killed_job import Output, write_job
+from tests.support.recovery.killed_job import RATE, Output, write_job
 
 LONGEST_S = 3.0
 """A life that is not ended before that is ended then."""
@@ -58,18 +60,24 @@ class Killed:
     savepoints: set[str] = field(default_factory=set)
     """Those that were seen."""
     verbose: bool = False
+    workers: int = 1
+    """The highest number of worker processes."""
+    failures: WorkerFailures = field(init=False)
 
     def __post_init__(self) -> None:
         self.output = Output(self.folder)
+        self.failures = WorkerFailures(self.chance)
 
     def kill(self) -> bool:
         """Run it, and end it somehow, somewhere; whether it had said its last word before."""
         how = self.chance.choice(["time", "time", "manifest", "part", "hidden", "stop", "at once"])
         process = self._begun()
-        asks = self._asks()
-        moment = moments(self.chance, LONGEST_S, self.folder, FILES.get(how))
+        asks, strikes = self._asks(), self.failures.strike(process)
+        moment = moments(self.chance, self._longest_s, self.folder, FILES.get(how))
         while process.poll() is None and not next(moment):
             next(asks)
+            if self.workers > 1:
+                next(strikes)
             time.sleep(LOOK_S)
         match how:
             case "stop":
@@ -82,9 +90,13 @@ class Killed:
         status = self._ended(process)
         self.lives.append(f"{how}: {status}")
         if self.verbose:
-            print(f"  {self.lives[-1]}; asked {self.asked} times in all", flush=True)
+            struck = f", struck {len(self.failures.log)} times" if self.workers > 1 else ""
+            print(f"  {self.lives[-1]}; asked {self.asked} times in all{struck}", flush=True)
         too_early = "KeyboardInterrupt" in self.said  # Python itself was only just beginning
-        assert too_early or status in (*ENDS.get(how, (-9,)), 0), self.said
+        # A job that is asked to end does not restart.
+        fell = how in ENDS and status == 1 and LOSS.search(self.said)
+        assert too_early or fell or status in (*ENDS.get(how, (-9,)), 0), self.said
+        self.failures.assert_all_gone()
         self.output.look()
         self.output.judge(whole=False)
         self._judge_savepoints()
@@ -103,11 +115,18 @@ class Killed:
         self.output.judge(whole=True)
         self.output.assert_nothing_is_left()
 
+    @property
+    def _longest_s(self) -> float:
+        """The time after which a life is ended: workers take time to start, and to start again."""
+        return LONGEST_S if self.workers == 1 else 10 * LONGEST_S
+
     def _begun(self) -> subprocess.Popen[str]:
         with (self.folder / "said").open("w") as said:
             command = [*RUN, "p.yaml", "--parallelism", str(self.chance.choice([1, 2, 3]))]
+            if self.workers > 1:
+                command += ["--workers", str(self.chance.randint(1, self.workers))]
             process = subprocess.Popen(command, cwd=self.folder, stderr=said, text=True)
-        return limited(process)
+        return limited(process, 100 * LONGEST_S)
 
     def _asks(self) -> Iterator[None]:
         """Ask the process for something now and then."""
@@ -141,11 +160,13 @@ class Killed:
         return status
 
 
-def kill_often(folder: Path, seed: int, times: int, *, verbose: bool = False) -> Killed:
+def kill_often(
+    folder: Path, seed: int, times: int, *, workers: int = 1, verbose: bool = False
+) -> Killed:
     """Kill a job as often as that, or to its end, and finish it."""
     chance = Random(seed)
-    write_job(folder, chance.choice([1, 2]))
-    killed = Killed(folder, chance, verbose=verbose)
+    write_job(folder, chance.choice([1, 2]), RATE if workers == 1 else RATE // 12)
+    killed = Killed(folder, chance, verbose=verbose, workers=workers)
     for _ in range(times):
         if killed.kill():
             killed.end()
@@ -160,15 +181,15 @@ def resumed(said: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def main(times: int, seed: int) -> None:
+def main(times: int, seed: int = 0, workers: int = 1) -> None:
     """Kill jobs one after the other, until there were that many lives; a failed one stays."""
     while times > 0:
         folder = Path(mkdtemp(prefix=f"headrace-killed-{seed}-"))
         print(f"seed {seed}, {folder}:", flush=True)
-        lives = kill_often(folder, seed, min(times, 12), verbose=True).lives
+        lives = kill_often(folder, seed, min(times, 12), workers=workers, verbose=True).lives
         rmtree(folder)
         times, seed = times - max(1, len(lives)), seed + 1
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    main(*map(int, sys.argv[1:]))

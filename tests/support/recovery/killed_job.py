@@ -31,6 +31,7 @@ name: killed
 settings:
   parallelism: PARALLELISM
   checkpoint: {every: 300ms}
+  restart: {first: 100ms, max: 500ms}
 sources:
   numbers:
     generate:
@@ -81,10 +82,10 @@ def slow(rows):
 SINKS = ("windows", "late", "totals", "firsts", "sessions", "slow", "rejected")
 
 
-def write_job(folder: Path, parallelism: int) -> None:
+def write_job(folder: Path, parallelism: int, rate: int = RATE) -> None:
     """The pipeline, its function and its input."""
     text = PIPELINE
-    for name, value in (("PARALLELISM", parallelism), ("ROWS", ROWS), ("RATE", RATE)):
+    for name, value in (("PARALLELISM", parallelism), ("ROWS", ROWS), ("RATE", rate)):
         text = text.replace(name, str(value))
     (folder / "p.yaml").write_text(text)
     (folder / "slow.py").write_text(SLOW)

@@ -129,7 +129,10 @@ class RemoteChannel:
 
 
 class ChannelReceiver:
-    """The receiver's end: appends what arrives to an ordinary channel, and returns credit."""
+    """The receiver's end: appends what arrives to an ordinary channel, and returns credit.
+
+    Rows that come without credit are an error, which loses the peer.
+    """
 
     def __init__(
         self, number: int, channel: Channel, writer: FrameWriter, kernel_executor: KernelExecutor
@@ -143,6 +146,8 @@ class ChannelReceiver:
         self._undecoded: deque[WireFrame] = deque()
         """A long batch that is decoded in a thread, and what has arrived after it."""
         self._taken_rows = self._taken_bytes = 0
+        self._held_rows = self._held_bytes = 0
+        """The rows that have arrived, and for which no credit is granted yet."""
         bounds = channel.bounds
         channel.on_take = self._release
         writer.write_room(FrameKind.OPEN, number, bounds.rows, bounds.bytes)
@@ -153,6 +158,8 @@ class ChannelReceiver:
             self._channel.statistics().backlog_rows = frame.first
             self._grant()
             return False
+        if frame.kind == FrameKind.BATCH:
+            self._use_credit(frame.first, frame.second)
         if self._undecoded or len(frame.payload) > LONG_BYTES:
             self._undecoded.append(frame)
             return len(self._undecoded) == 1
@@ -168,6 +175,14 @@ class ChannelReceiver:
                 batch = Batch(rows)
             self._undecoded.popleft()
             self._append(frame, batch)
+
+    def _use_credit(self, rows: int, size: int) -> None:
+        """Count rows that have arrived. Raises ValueError if the sender had no credit for them."""
+        bounds, held = self._channel.bounds, self._held_rows
+        self._held_rows += rows
+        self._held_bytes += size
+        if held and (self._held_rows > bounds.rows or self._held_bytes > bounds.bytes):
+            raise ValueError(f"{rows} rows came without credit")
 
     def _append(self, frame: WireFrame, batch: Batch | None) -> None:
         if batch is not None:
@@ -193,4 +208,6 @@ class ChannelReceiver:
         if self._taken_rows:
             rows, size = self._taken_rows, self._taken_bytes
             self._taken_rows = self._taken_bytes = 0
+            self._held_rows -= rows
+            self._held_bytes -= size
             self._writer.write_room(FrameKind.CREDIT, self._number, rows, size)

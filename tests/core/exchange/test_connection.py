@@ -51,6 +51,11 @@ def batch(*values: int) -> Batch:
     return Batch(pl.DataFrame({"a": list(values)}, schema={"a": pl.Int64}))
 
 
+def encode_rows(channel: int, rows: Batch) -> bytes:
+    data = rows.frame.write_ipc_stream(None).getvalue()
+    return HEADER.pack(FrameKind.BATCH, 0, channel, rows.rows, 8 * rows.rows, len(data)) + data
+
+
 def joined(elements: list[Element]) -> list[object]:
     """What must arrive, however batches were cut or joined and watermarks overtaken."""
     told: list[object] = []
@@ -202,8 +207,7 @@ def test_credit_for_few_rows_is_returned_when_the_sender_has_a_backlog() -> None
         lone = Connection(SocketEnd(left), "worker 2")
         channel = Channel(ChannelBounds(rows=100))
         lone.open_receiver(1, channel)
-        data = batch(1).frame.write_ipc_stream(None).getvalue()
-        row = HEADER.pack(FrameKind.BATCH, 0, 1, 1, 8, len(data)) + data
+        row = encode_rows(1, batch(1))
         total = 0
 
         async def list_answers(rows: int) -> list[tuple[int, int]]:
@@ -305,15 +309,22 @@ def test_a_peer_that_dies_ends_no_channel(sent: bytes) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("frame", [HEADER.pack(9, 0, 1, 0, 0, 0), HEADER.pack(4, 0, 9, 0, 0, 0)])
-def test_what_cannot_be_read_loses_the_peer(frame: bytes) -> None:
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (HEADER.pack(9, 0, 1, 0, 0, 0), "ValueError: frame of kind 9"),
+        (HEADER.pack(4, 0, 9, 0, 0, 0), "KeyError: 9"),
+        (2 * encode_rows(1, batch(1, 2)), "ValueError: 2 rows came without credit"),
+    ],
+)
+def test_what_cannot_be_read_loses_the_peer(data: bytes, reason: str) -> None:
     async def main() -> None:
         left, right = socket.socketpair()
         lost = asyncio.get_running_loop().create_future()
         lone = Connection(SocketEnd(left), "worker 2", on_lost=lost.set_result)
-        lone.open_receiver(1, Channel(ChannelBounds()))
-        right.send(frame)
-        assert "what it sent cannot be read" in str(await lost)
+        lone.open_receiver(1, Channel(ChannelBounds(rows=3)))
+        right.send(data)
+        assert f"what it sent cannot be read: {reason}" in str(await lost)
         assert right.recv(1000)
         assert right.recv(1000) == b""
         right.close()

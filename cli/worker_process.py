@@ -56,12 +56,16 @@ def _ignore_signals() -> None:
 async def _serve(end: socket.socket) -> None:
     from headrace.core.api.kernel_executor import open_executors
     from headrace.core.exchange.control_connection import ControlConnection
+    from headrace.core.exchange.peer_lost import PeerLost
     from headrace.core.exchange.stream_end import SocketEnd
     from headrace.core.processes.messages import AttemptMessage, WorkerSetup
     from headrace.core.processes.server import WorkerServer
 
     control = ControlConnection(SocketEnd(end), peer="the coordinator")
-    first = (await control.receive()).message
+    try:
+        first = (await control.receive()).message
+    except PeerLost:
+        return
     assert isinstance(first, AttemptMessage)
     assert isinstance(first.message, WorkerSetup)
     with open_executors() as (executor, archive):

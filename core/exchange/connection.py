@@ -96,7 +96,8 @@ class Connection:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # also a panic of Polars, which is no Exception
-            self._lose(f"what it sent cannot be read: {type(error).__name__}: {error}")
+            reason = f"what it sent cannot be read: {type(error).__name__}: {error}"
+            self._lose(reason, is_gone=False)
 
     def _receive(self, count: int) -> None:
         for frame in self._reader.advance(count):
@@ -124,15 +125,15 @@ class Connection:
         if not task.cancelled():
             self._try(task.result)
 
-    def _lose(self, reason: str) -> None:
+    def _lose(self, reason: str, *, is_gone: bool = True) -> None:
         if self.lost is None:
-            self._end(reason)
+            self._end(reason, is_gone=is_gone)
             if not self.is_ended and self.lost is not None:
                 self._on_lost(self.lost)
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, *, is_gone: bool = True) -> None:
         self._stream.close()
         if self.lost is None:
-            self.lost = PeerLost(self.peer, reason)
+            self.lost = PeerLost(self.peer, reason, is_gone=is_gone)
             for sender in self._senders.values():
                 sender.fail(reason)

@@ -11,7 +11,9 @@ class PeerLost(ConnectorError):
     Another attempt, with another process in its place, may succeed.
     """
 
-    def __init__(self, peer: str, reason: str) -> None:
+    def __init__(self, peer: str, reason: str, *, is_gone: bool = True) -> None:
         super().__init__(
             f"the connection to {peer} is lost: {reason}", f"the log of {peer} says why"
         )
+        self.is_gone = is_gone
+        """Whether the peer has closed its end."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from headrace.core.api.failures import build_failure
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import SnapshotStore, find_blobs
 from headrace.core.api.state import Document
@@ -51,6 +52,8 @@ from headrace.core.worker.worker import Worker
 
 REPORT_INTERVAL_S = 1.0
 """The time between two reports of a worker that runs subtasks."""
+LOST_PEER_GRACE_S = 5.0
+"""The time in which the coordinator ends an attempt one of whose workers is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ class AttemptShare:
         self._worker: Worker | None = None
         self._connectors: WorkerConnectors | None = None
         self._peers: dict[int, Connection] = {}
+        self._lost_peers: list[asyncio.TimerHandle] = []
         self._reporting: asyncio.Task[None] | None = None
         self._requests: dict[int, asyncio.Future[Document]] = {}
         self._request_numbers = itertools.count()
@@ -167,6 +171,8 @@ class AttemptShare:
         """End the subtasks, and release what they use."""
         if self._reporting is not None:
             self._reporting.cancel()
+        for timer in self._lost_peers:
+            timer.cancel()
         if self._worker is not None:
             await self._worker.cancel()
             self._send(self._report())
@@ -183,7 +189,7 @@ class AttemptShare:
                 end,
                 peer=f"worker {number}",
                 kernel_executor=environment.run_context.kernel_executor,
-                on_lost=self._ignore_lost_peer,
+                on_lost=self._on_lost_peer,
             )
             for number, end in zip(command.peers, ends, strict=True)
         }
@@ -270,8 +276,16 @@ class AttemptShare:
         identity = WorkerIdentity(self._environment.number, os.getpid())
         return replace(self._worker.collect_report(), worker=identity)
 
-    def _ignore_lost_peer(self, error: PeerLost) -> None:
-        """Do nothing: the coordinator watches all workers, and ends the attempt."""
+    def _on_lost_peer(self, error: PeerLost) -> None:
+        """Fail the attempt. If the peer is gone, the coordinator does so first: it knows why.
+
+        Without this, a reader might wait for ever for what has not arrived: a peer that has sent
+        all that it had does not notice that the connection is lost.
+        """
+        delay_s = LOST_PEER_GRACE_S if error.is_gone else 0.0
+        failure = SubtaskFailed(self._command.deploy.subtasks[0], build_failure(error, "workers"))
+        loop = asyncio.get_running_loop()
+        self._lost_peers.append(loop.call_later(delay_s, self._send, failure))
 
     def _send(self, message: object) -> None:
         self._control.post(AttemptMessage(self.number, message))

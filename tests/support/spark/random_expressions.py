@@ -4,7 +4,8 @@
 
 What counts is that batch and stream agree: each expression is computed by Polars as a stream does
 it, and by Spark as `core/spark/expressions` has it run; where that leaves it to our operators there
-is nothing to compare. Hundreds go into one job.
+is nothing to compare. Hundreds go into one job. Polars computes each over all rows at once, and
+again over batches of them, one without rows and one of a single row.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 AT_ONCE = 160
 """The number of expressions in a job: more make Java's compiler slow."""
 ROWS = 48
+CUTS = (0, 0, 1, 7, ROWS)
+"""Where the rows are cut into batches."""
 NUMBER = "__i"
 
 Native: TypeAlias = tuple[str, str, TypedExpression]
@@ -127,28 +131,37 @@ class Oracle:
 
     def _ours(self, text: str, typed: TypedExpression, found: Found) -> pl.Series | None:
         now = pl.lit(1_700_000_000_000_000, dtype=pl.Int64).cast(pl.Datetime("us", "UTC"))
+        rows = self.frame.with_columns(now.alias(PROCESSING_TIME))
+        column = to_expr(typed).alias("__r")
         try:
-            rows = self.frame.with_columns(now.alias(PROCESSING_TIME))
-            result = rows.with_columns(to_expr(typed).alias("__r"))["__r"]
+            result = rows.with_columns(column)["__r"]
+            batches = [
+                rows[start:stop].with_columns(column)["__r"] for start, stop in pairwise(CUTS)
+            ]
         except Exception as error:
             if "more than max_value" in str(error):
                 found.limited += 1
             else:
                 found.wrong.append(f"{text}: ours fails: {str(error)[:200]}")
             return None
-        if result.dtype != to_polars(typed.type):
-            found.wrong.append(f"{text}: typed {typed.type}, computed {result.dtype}")
+        types = {each.dtype for each in (result, *batches)}
+        if types != {to_polars(typed.type)}:
+            found.wrong.append(f"{text}: typed {typed.type}, computed {types}")
+        else:
+            found.wrong.extend(_different(text, result, pl.concat(batches), "in batches"))
         return result
 
 
-def _different(text: str, ours: pl.Series, theirs: pl.Series | str) -> Iterator[str]:
+def _different(
+    text: str, ours: pl.Series, theirs: pl.Series | str, of: str = "spark"
+) -> Iterator[str]:
     if isinstance(theirs, str):
         yield f"{text}: spark fails: {theirs}"
         return
     pairs = zip(_plain(ours), _plain(theirs), strict=True)
     rows = [(i, a, b) for i, (a, b) in enumerate(pairs) if repr(a) != repr(b)]
     if rows:
-        shown = "".join(f"\n    row {i}: {a!r}, spark {b!r}" for i, a, b in rows[:3])
+        shown = "".join(f"\n    row {i}: {a!r}, {of} {b!r}" for i, a, b in rows[:3])
         yield f"{text}: {len(rows)} rows{shown}"
 
 

@@ -21,7 +21,7 @@ from headrace.core.expressions.functions.sentences import SENTENCES
 from headrace.core.expressions.functions.substrings import SUBSTRINGS
 from headrace.core.expressions.functions.trim_pad import TRIM_PAD
 from headrace.core.expressions.signature import BoundArguments
-from headrace.core.expressions.typed import Constant, PolarsForm
+from headrace.core.expressions.typed import PolarsForm, find_inputs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -86,11 +86,16 @@ def _reverse_text(text: pl.Expr) -> pl.Expr:
 
 
 def _build_contains(bound: BoundArguments) -> PolarsForm:
-    text = bound.arguments[0]
-    if isinstance(text, Constant) and text.value is None:
-        # Polars does not repeat a NULL text for each part; with the operands swapped it does.
-        return lambda text, part: part.str.contains(text, literal=True)
-    return lambda text, part: text.str.contains(part, literal=True)
+    if find_inputs(bound.arguments[0]):
+        return lambda text, part: text.str.contains(part, literal=True)
+
+    def form(text: pl.Expr, part: pl.Expr) -> pl.Expr:
+        """Polars does not repeat a NULL text for each part, or for none in an empty batch."""
+        import polars as pl
+
+        return pl.when(part.is_not_null()).then(text.str.contains(part, literal=True))
+
+    return form
 
 
 _MEASURES: tuple[SqlFunction, ...] = (

@@ -40,6 +40,14 @@ def test_a_constant_is_what_it_says_for_every_row(text: str, wanted: list[object
     assert list(map(repr, result)) == list(map(repr, wanted))
 
 
+def test_a_null_text_contains_nothing_also_in_an_empty_batch() -> None:
+    # Polars computes a text that is NULL, and no row of it, as one row.
+    typed = type_expression("contains(cast(timestamp('1') as string), string(i))", SCHEMA)
+    for batch in (FRAME, FRAME[:1], FRAME[:0]):
+        result = batch.with_columns(to_expr(typed).alias("r"))["r"]
+        assert result.to_list() == [None] * batch.height
+
+
 @pytest.mark.parametrize(
     "text",
     [

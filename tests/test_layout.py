@@ -38,7 +38,7 @@ FLOORS = (
     {"types"},
     {"api", "expressions"},
     {"aggregates", "process", "windows"},
-    {"pipeline"},
+    {"pipeline", "queries"},
     {"plan", "coordination"},
     {"operators"},
     {"dataflow", "state_reader", "testing"},

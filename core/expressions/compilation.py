@@ -25,7 +25,7 @@ from headrace.core.expressions.typed import (
     find_inputs,
     is_fallible,
 )
-from headrace.core.types.data_types import TIMESTAMP, to_polars
+from headrace.core.types.data_types import FLOAT_TYPES, TIMESTAMP, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,6 +37,16 @@ def to_expr(typed: TypedExpression) -> pl.Expr:
     Its evaluation raises an ExpressionFailure at the first row that fails.
     """
     return compile_checked(typed, RaisingCheck())
+
+
+def to_key_expr(typed: TypedExpression) -> pl.Expr:
+    """Compile an expression by whose values rows are grouped: negative zero is zero."""
+    import polars as pl
+
+    expr = to_expr(typed)
+    if typed.type in FLOAT_TYPES:
+        return pl.when(expr == 0).then(pl.lit(0.0, dtype=to_polars(typed.type))).otherwise(expr)
+    return expr
 
 
 def _compile(typed: TypedExpression) -> pl.Expr:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, StepState
-from headrace.core.expressions.compilation import to_expr
-from headrace.core.expressions.typed import TypedExpression
+from headrace.core.expressions.compilation import to_key_expr
 from headrace.core.operators.operator import Output
 from headrace.core.plan.nodes import ComputedColumn
-from headrace.core.types.data_types import DOUBLE, FLOAT, to_polars
+from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
 from headrace.core.types.frames import select_columns, to_integers
 from headrace.core.types.key_groups import encode_keys
@@ -68,7 +67,7 @@ class GroupingKey:
         self.internal_names = tuple(f"__k{at}" for at in range(len(key)))
         """The internal names of the key's columns."""
         self._exprs = [
-            _normalise(each.value).alias(name)
+            to_key_expr(each.value).alias(name)
             for each, name in zip(key, self.internal_names, strict=True)
         ]
         self.types = {
@@ -101,13 +100,3 @@ class GroupingKey:
     def restore_names(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rename the key's columns to the names that the user gave."""
         return frame.rename(dict(zip(self.internal_names, self.names, strict=True)))
-
-
-def _normalise(value: TypedExpression) -> pl.Expr:
-    """Return the key expression with negative zero replaced by zero."""
-    import polars as pl
-
-    expr = to_expr(value)
-    if value.type in (FLOAT, DOUBLE):
-        return pl.when(expr == 0).then(pl.lit(0.0, dtype=to_polars(value.type))).otherwise(expr)
-    return expr

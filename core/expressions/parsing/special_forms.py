@@ -138,10 +138,16 @@ def parse_within_group_clause(parser: ExpressionParser) -> tuple[SortItem, ...]:
     parser.expect("(")
     parser.expect("order")
     parser.expect("by")
+    items = parse_sort_items(parser)
+    parser.expect(")")
+    return items
+
+
+def parse_sort_items(parser: ExpressionParser) -> tuple[SortItem, ...]:
+    """Parse what follows `order by`."""
     items = [_parse_sort_item(parser)]
     while parser.accept(","):
         items.append(_parse_sort_item(parser))
-    parser.expect(")")
     return tuple(items)
 
 

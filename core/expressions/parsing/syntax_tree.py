@@ -6,8 +6,8 @@ treats both alike; `a between b and c` and similar forms are rewritten to calls 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from headrace.core.expressions.typed import ConstantValue, Span
 from headrace.core.types.data_types import Type
@@ -137,6 +137,46 @@ def find_free_names(node: SyntaxNode, bound: frozenset[str] = frozenset()) -> It
         bound = bound.union(node.parameters)
     for child in child_nodes(node):
         yield from find_free_names(child, bound)
+
+
+def replace_nodes(
+    node: SyntaxNode,
+    find: Callable[[SyntaxNode, frozenset[str]], SyntaxNode | None],
+    bound: frozenset[str] = frozenset(),
+) -> SyntaxNode:
+    """Return the tree with each topmost node replaced for which `find` returns another.
+
+    `find` also gets the parameters of the lambda functions around the node.
+    """
+    found = find(node, bound)
+    if found is not None:
+        return found
+
+    def descend(below: SyntaxNode) -> SyntaxNode:
+        return replace_nodes(below, find, bound)
+
+    match node:
+        case CallNode():
+            order = (
+                replace(item, expression=descend(item.expression)) for item in node.within_group
+            )
+            return replace(
+                node,
+                arguments=tuple(map(descend, node.arguments)),
+                filter=node.filter and descend(node.filter),
+                within_group=tuple(order),
+            )
+        case MethodCall():
+            arguments = tuple(map(descend, node.arguments))
+            return replace(node, subject=descend(node.subject), arguments=arguments)
+        case Member():
+            return replace(node, base=descend(node.base))
+        case Cast():
+            return replace(node, operand=descend(node.operand))
+        case Lambda():
+            inner = bound.union(node.parameters)
+            return replace(node, body=replace_nodes(node.body, find, inner))
+    return node
 
 
 def tree_depth(node: SyntaxNode) -> int:

@@ -108,7 +108,7 @@ class Drawing:
             row = ROWS[self._next % len(ROWS)]
             for _ in range(40):
                 text = self._call(row, depth, None)
-                typed = _typed(text)
+                typed = type_or_none(text)
                 if (
                     typed
                     and not isinstance(typed, ColumnReference | Constant)
@@ -265,7 +265,7 @@ _NAMED: dict[str, Type] = {
 }
 
 
-def _typed(text: str) -> TypedExpression | None:
+def type_or_none(text: str) -> TypedExpression | None:
     try:
         return type_expression(text, SCHEMA)
     except ExpressionErrors:
@@ -303,7 +303,7 @@ _LAMBDA_PLACE = re.compile(r"\{[^{}]*: (\w+)\}")
 
 
 def _own_type(form: str) -> Type | None:
-    typed = _typed(
+    typed = type_or_none(
         _LAMBDA_PLACE.sub(r"{\1}", form).format(
             **{name: f"cast(null as {t})" for name, t in _NAMED.items() if t not in INTERVAL_TYPES}
             | {"T": "0", "months": "interval 1 month", "time": "interval 1 hour"}

@@ -148,7 +148,7 @@ class Oracle:
         if types != {to_polars(typed.type)}:
             found.wrong.append(f"{text}: typed {typed.type}, computed {types}")
         else:
-            found.wrong.extend(_different(text, result, pl.concat(batches), "in batches"))
+            found.wrong.extend(_different(text, result, pl.concat(batches).rechunk(), "in batches"))
         return result
 
 
@@ -158,14 +158,14 @@ def _different(
     if isinstance(theirs, str):
         yield f"{text}: spark fails: {theirs}"
         return
-    pairs = zip(_plain(ours), _plain(theirs), strict=True)
+    pairs = zip(plain_values(ours), plain_values(theirs), strict=True)
     rows = [(i, a, b) for i, (a, b) in enumerate(pairs) if repr(a) != repr(b)]
     if rows:
         shown = "".join(f"\n    row {i}: {a!r}, {of} {b!r}" for i, a, b in rows[:3])
         yield f"{text}: {len(rows)} rows{shown}"
 
 
-def _plain(column: pl.Series) -> list[Any]:
+def plain_values(column: pl.Series) -> list[Any]:
     """Values whose `repr` tells all there is: numbers for times, bytes for text, doubles by their
     shortest digits, so that zeros have their signs and NaN is NaN."""
     return column.cast(_physical(column.dtype)).to_list()

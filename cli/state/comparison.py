@@ -5,7 +5,7 @@ For a pipeline it says which state is restored, starts empty or is lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.state.snapshot_argument import OpenSnapshot
@@ -18,6 +18,8 @@ from headrace.core.state_reader.step_states import StepStateReader
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from headrace.core.types.data_types import Type
 
 
 ROW_ID = "__identity"
@@ -93,19 +95,23 @@ def _compare_states(
         "changed": changed.height,
         "new_columns": [n for n in b.columns if n not in (*by, ROW_ID, *both)],
         "examples": {
-            "added": to_plain_rows(added.drop(ROW_ID).head(limit)),
-            "removed": to_plain_rows(removed.drop(ROW_ID).head(limit)),
-            "changed": [*_build_examples(changed.head(limit), by, both)],
+            "added": to_plain_rows(added.drop(ROW_ID).head(limit), is_.list_column_types(name)),
+            "removed": to_plain_rows(removed.drop(ROW_ID).head(limit), was.list_column_types(name)),
+            "changed": [
+                *_build_examples(changed.head(limit), by, both, is_.list_column_types(name))
+            ],
         },
     }
 
 
-def _build_examples(changed: pl.DataFrame, by: Sequence[str], both: Sequence[str]) -> Iterator[Any]:
+def _build_examples(
+    changed: pl.DataFrame, by: Sequence[str], both: Sequence[str], types: Mapping[str, Type]
+) -> Iterator[Any]:
     import polars as pl
 
-    was = to_plain_rows(changed.select(*by, *both))
+    was = to_plain_rows(changed.select(*by, *both), types)
     is_ = to_plain_rows(
-        changed.select(*by, *(pl.col(f"{name} {ROW_ID}").alias(name) for name in both))
+        changed.select(*by, *(pl.col(f"{name} {ROW_ID}").alias(name) for name in both)), types
     )
     for a, b in zip(was, is_, strict=True):
         key = {name: b[name] for name in by}

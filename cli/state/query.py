@@ -1,18 +1,18 @@
 """`headrace state query`: SQL over stored state.
 
-The dialect is Polars' SQL (docs/decisions/0014 says why).
+Expressions in it mean what they mean in pipelines (docs/decisions/0014).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Never
 
 import click
 
 from headrace.cli.completion import JobName
 from headrace.cli.errors import Refusal
-from headrace.cli.pipeline_file import add_home_option
+from headrace.cli.pipeline_file import add_home_option, paint_problem
 from headrace.cli.state.snapshot_argument import (
     add_json_option,
     open_snapshot,
@@ -20,9 +20,10 @@ from headrace.cli.state.snapshot_argument import (
 )
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from headrace.cli.state.sql_tables import TableFactory
+    from headrace.cli.state.sql_tables import Table, TableFactory
+    from headrace.core.errors.problems import Location
+    from headrace.core.expressions.typed import ExpressionError, Span
+    from headrace.core.queries import TypedQuery
 
 REJECTED_STATEMENTS = "alter|create|delete|drop|insert|truncate|update"
 QUERY_FORMATS = ("table", "csv", "json", "parquet")
@@ -55,67 +56,95 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
         _write_answer(_run_query(sql, build_tables(snapshot)), form, to)
 
 
-def _run_query(sql: str, known: Mapping[str, TableFactory]) -> pl.DataFrame:
-    """Run the query. Only tables named in it are read."""
+def _run_query(sql: str, known: Mapping[str, TableFactory]) -> Table:
+    """Run the query. Only the table that it names is read."""
     import re
+    import time
 
     import polars as pl
 
+    from headrace.cli.state.sql_tables import Table
+    from headrace.core.errors.value_errors import ExpressionFailure
+    from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
+    from headrace.core.queries import parse_query, run_query, type_query
+    from headrace.core.types.data_types import STRING, Field, Schema
+
     if re.fullmatch(r"\s*show\s+tables\s*;?\s*", sql, re.IGNORECASE):
-        return pl.DataFrame({"name": [*known]})
+        return Table(pl.DataFrame({"name": [*known]}), Schema((Field("name", STRING),)))
     if re.match(rf"\s*({REJECTED_STATEMENTS})\b", sql, re.IGNORECASE):
-        raise _not_a_query()
-    tables = {
-        name: make()
-        for name, make in known.items()
-        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql)
-    }
+        raise Refusal("wanted a query, got another statement", "only SELECT is supported")
     try:
-        with pl.SQLContext(tables, eager=True) as context:
-            return context.execute(sql)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise _translate_error(error, tables, known) from error
+        query = parse_query(sql)
+        table = _find_table(query.table.name, known)() if query.table else None
+        typed = type_query(query, table.schema if table else Schema(()))
+        _warn_of_meanings(sql, typed, table)
+        rows = run_query(typed, table.rows if table else None, time.time_ns() // 1000)
+    except ExpressionFailure as error:
+        raise Refusal(error.message) from error
+    except ExpressionError as error:
+        _report_errors(sql, (error,))
+    except ExpressionErrors as failed:
+        _report_errors(sql, failed.errors)
+    return Table(rows, typed.schema)
 
 
-def _translate_error(
-    error: BaseException, tables: Mapping[str, pl.DataFrame], known: Mapping[str, TableFactory]
-) -> Refusal:
-    """Convert an error of Polars into headrace's message."""
-    import re
-
+def _find_table(name: str, known: Mapping[str, TableFactory]) -> TableFactory:
     from headrace.core.errors.problems import suggest_name
+    from headrace.core.types.data_types import quote_name
 
-    columns = [name for frame in tables.values() for name in frame.columns]
-    message = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if match := re.match(r"relation '(.*)' was not found", message):
-        there = f"the tables are {', '.join(map(_quote_table, known))}"
-        near = suggest_name(match[1], [*known])
-        return Refusal(f'there is no table "{match[1]}"', near or there)
-    if match := re.match(r"unable to find column \"(.*?)\"", message):
-        near = suggest_name(match[1], columns)
-        have = "; ".join(f"{name} has {', '.join(f.columns)}" for name, f in tables.items())
-        return Refusal(f'there is no column "{match[1]}"', near or have)
-    if message.startswith("statement type is not supported"):
-        return _not_a_query()
-    hint = ""
-    if (match := re.match(r"unsupported function '(.*)'", message)) and match[1] in columns:
-        hint = f'SQL has a meaning of its own for {match[1]}: the column is "{match[1]}", in quotes'
-    what = message.removeprefix("sql parser error: ").removesuffix(":")
-    return Refusal(f"the query is invalid: {what[:1].lower()}{what[1:200]}", hint)
+    if name not in known:
+        there = f"the tables are {', '.join(map(quote_name, known))}"
+        raise Refusal(f'there is no table "{name}"', suggest_name(name, [*known]) or there)
+    return known[name]
 
 
-def _not_a_query() -> Refusal:
-    return Refusal("wanted a query, got another statement", "only SELECT is supported")
+def _report_errors(sql: str, errors: Iterable[ExpressionError]) -> Never:
+    """Print the errors with their places in the query, and end the command."""
+    from headrace.core.errors.problems import Problem
+
+    for error in errors:
+        problem = Problem(error.message, _locate(sql, error.span), error.hint)
+        click.echo(paint_problem(problem), err=True)
+    click.get_current_context().exit(2)
 
 
-def _quote_table(table: str) -> str:
-    return table if table.isidentifier() else f'"{table}"'
+def _warn_of_meanings(sql: str, query: TypedQuery, table: Table | None) -> None:
+    """Print warnings of what is allowed, but probably not meant."""
+    from headrace.core.errors.problems import Problem
+    from headrace.core.expressions.parsing.lexer import tokenize
+    from headrace.core.expressions.typed import ExpressionWarning
+
+    found = [*query.find_warnings()]
+    for token in tokenize(sql.rstrip().removesuffix(";")):
+        if (
+            token.kind == "string"
+            and token.text[0] == '"'
+            and table
+            and token.value in table.schema
+        ):
+            message = f"{token.text} is a text, and not the column of that name"
+            found.append(ExpressionWarning(message, token.span, f"write `{token.value}`"))
+    for warning in found:
+        place = _locate(sql, warning.span)
+        problem = Problem(warning.message, place, warning.hint, severity="warning")
+        click.echo(paint_problem(problem), err=True)
 
 
-def _write_answer(answer: pl.DataFrame, form: str, to: str | None) -> None:
+def _locate(sql: str, span: Span) -> Location:
+    """Return the place of a span in the query, for messages."""
+    from headrace.core.errors.problems import Location
+
+    before = sql[: span.start]
+    line, start = before.count("\n"), before.rfind("\n") + 1
+    text = sql[start:].partition("\n")[0]
+    length = min(span.end - start, len(text)) - (span.start - start)
+    return Location("query", line + 1, span.start - start + 1, max(length, 1), text)
+
+
+def _write_answer(answer: Table, form: str, to: str | None) -> None:
     if form == "parquet":
         assert to is not None
-        answer.write_parquet(to)
+        answer.rows.write_parquet(to)
         return
     text = _format_answer(answer, form, shorten=to is None)
     if to is None:
@@ -125,23 +154,24 @@ def _write_answer(answer: pl.DataFrame, form: str, to: str | None) -> None:
             file.write(f"{text}\n")
 
 
-def _format_answer(answer: pl.DataFrame, form: str, *, shorten: bool) -> str:
+def _format_answer(answer: Table, form: str, *, shorten: bool) -> str:
     import json
     import sys
 
     from headrace.cli.state.values import format_table, to_plain_rows
 
+    types = {field.name: field.type for field in answer.schema}
     if form == "table":
-        return format_table(answer, shorten=shorten and sys.stdout.isatty())
-    rows = to_plain_rows(answer)
+        return format_table(answer.rows, types, shorten=shorten and sys.stdout.isatty())
+    rows = to_plain_rows(answer.rows, types)
     if form == "json":
         return json.dumps(rows, indent=2, ensure_ascii=False)
     return _format_csv(
-        [answer.columns, *([_format_cell(value) for value in row.values()] for row in rows)]
+        [answer.schema.names, *([_format_cell(value) for value in row.values()] for row in rows)]
     )
 
 
-def _format_csv(lines: list[list[str]]) -> str:
+def _format_csv(lines: Iterable[Iterable[str]]) -> str:
     import csv
     import io
 

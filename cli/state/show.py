@@ -53,7 +53,7 @@ def show(
             for name in reader.state_names
         }
         if as_json:
-            _print_json(snapshot, reader, key, states, limit)
+            _print_json(snapshot, reader, key, states, limit, raw=raw)
         else:
             _print_states(reader, key, states, limit, raw=raw)
 
@@ -98,7 +98,8 @@ def _print_states(
     for number, (name, rows) in enumerate(states.items()):
         click.echo("\n" * (number > 0) + f"{step.step} {name}: {_format_count(rows, key, limit)}")
         if rows is not None and rows.height:
-            click.echo(format_table(rows.head(limit), shorten=sys.stdout.isatty()))
+            types = {} if raw else step.list_column_types(name)
+            click.echo(format_table(rows.head(limit), types, shorten=sys.stdout.isatty()))
 
 
 def _format_count(rows: pl.DataFrame | None, key: str | None, limit: int) -> str:
@@ -125,6 +126,8 @@ def _print_json(
     key: str | None,
     states: dict[str, pl.DataFrame | None],
     limit: int,
+    *,
+    raw: bool,
 ) -> None:
     import json
 
@@ -132,7 +135,9 @@ def _print_json(
 
     found: dict[str, Any] = {
         name: {
-            "rows": [] if rows is None else to_plain_rows(rows.head(limit)),
+            "rows": []
+            if rows is None
+            else to_plain_rows(rows.head(limit), {} if raw else step.list_column_types(name)),
             "more": rows is not None and rows.height > limit,
         }
         for name, rows in states.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,8 +15,18 @@ if TYPE_CHECKING:
 
     from headrace.cli.state.snapshot_argument import OpenSnapshot
     from headrace.core.state_reader.step_states import StepStateReader
+    from headrace.core.types.data_types import Schema, Type
 
-TableFactory: TypeAlias = "Callable[[], pl.DataFrame]"
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows, and the types of their columns."""
+
+    rows: pl.DataFrame
+    schema: Schema
+
+
+TableFactory: TypeAlias = "Callable[[], Table]"
 """Builds a table on demand."""
 
 COUNT_COLUMNS = ("rows_in", "rows_out", "bad", "late", "unfilled")
@@ -36,14 +47,24 @@ def build_tables(opened: OpenSnapshot) -> dict[str, TableFactory]:
     return tables
 
 
-def _read_state(step: StepStateReader, name: str) -> pl.DataFrame:
+def _read_state(step: StepStateReader, name: str) -> Table:
     import polars as pl
 
     frames = list(step.read_rows(name))
-    return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
+    rows = pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
+    return _build_table(rows, step.list_column_types(name))
 
 
-def _build_sources(document: Any) -> pl.DataFrame:
+def _build_table(rows: pl.DataFrame, types: Mapping[str, Type]) -> Table:
+    """Build a table of rows; `types` are those that the frame does not have."""
+    from headrace.cli.state.values import build_schema
+    from headrace.core.types.data_types import to_polars
+
+    schema = build_schema(rows, types)
+    return Table(rows.cast({field.name: to_polars(field.type) for field in schema}), schema)
+
+
+def _build_sources(document: Any) -> Table:
     """Build the table of splits and their positions."""
     import json
 
@@ -66,10 +87,10 @@ def _build_sources(document: Any) -> pl.DataFrame:
         "watermark": pl.Int64(),
     }
     frame = pl.DataFrame(rows, schema, orient="row")
-    return frame.with_columns(pl.col("watermark").cast(time))
+    return _build_table(frame.with_columns(pl.col("watermark").cast(time)), {})
 
 
-def _build_counts(document: Any) -> pl.DataFrame:
+def _build_counts(document: Any) -> Table:
     """Build the table of row counts by part."""
     import polars as pl
 
@@ -78,4 +99,4 @@ def _build_counts(document: Any) -> pl.DataFrame:
         (part, *counts[: len(COUNT_COLUMNS)])
         for part, counts in document["counts"]["parts"].items()
     ]
-    return pl.DataFrame(rows, schema, orient="row")
+    return _build_table(pl.DataFrame(rows, schema, orient="row"), {})

@@ -1,12 +1,13 @@
 """Rows as text: plain data for JSON, and tables for people.
 
-Timestamps are UTC in ISO 8601, binary is hex, decimals have all their digits. Numbers that JSON
-cannot express are the texts "NaN", "Infinity" and "-Infinity".
+Timestamps are UTC in ISO 8601, binary is hex, decimals have all their digits, intervals are as in
+Spark. Numbers that JSON cannot express are the texts "NaN", "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.cli.formatting import align_columns
@@ -14,80 +15,98 @@ from headrace.cli.formatting import align_columns
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.types.data_types import Schema, Type
+
 MAX_TEXT_LENGTH = 48
 """The most characters of a value that are shown on a terminal."""
 
 
-def to_plain_rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """Convert rows to values of JSON."""
+def build_schema(frame: pl.DataFrame, types: Mapping[str, Type]) -> Schema:
+    """Return the types of columns: those that are known, where frames alone do not have them."""
+    from headrace.connectors.formats.parquet_types import from_polars
+    from headrace.core.types.data_types import STRING, Field, Schema, to_polars
+
+    def find(name: str, dtype: pl.DataType) -> Type:
+        known = types.get(name)
+        if known is not None and to_polars(known) == dtype:
+            return known
+        return from_polars(dtype) or STRING
+
+    return Schema(tuple(Field(name, find(name, dtype)) for name, dtype in frame.schema.items()))
+
+
+NO_TYPES: Mapping[str, Type] = {}
+
+
+def to_plain_rows(
+    frame: pl.DataFrame, types: Mapping[str, Type] = NO_TYPES
+) -> list[dict[str, Any]]:
+    """Convert rows to values of JSON; `types` are those that the frame does not have."""
     import polars as pl
 
     from headrace.core.types.out_of_range_times import POLARS_DAYS, format_out_of_range
 
+    schema = build_schema(frame, types)
     frame = format_out_of_range(frame, POLARS_DAYS)
+    formatted = build_schema(frame, {field.name: field.type for field in schema})
     columns = [
-        _to_plain(pl.col(name), type).alias(name)
-        for name, type in frame.schema.items()
-        if _needs_conversion(type)
+        _to_plain(pl.col(field.name), field.type).alias(field.name)
+        for field in formatted
+        if _needs_conversion(field.type)
     ]
     rows = frame.with_columns(columns).rows(named=True)
     floats = [name for name, type in frame.schema.items() if type.is_float() or type.is_nested()]
     return [{**row, **{name: _replace_non_finite(row[name]) for name in floats}} for row in rows]
 
 
-def _to_plain(value: pl.Expr, type: pl.DataType | pl.datatypes.DataTypeClass) -> pl.Expr:
+def _to_plain(value: pl.Expr, type: Type) -> pl.Expr:
     """Convert values that JSON does not have to text, at any depth."""
     import polars as pl
 
-    from headrace.core.types import map_entries
+    from headrace.core.expressions.casts import build_cast_form
+    from headrace.core.types import data_types, map_entries
 
     match type:
-        case pl.Datetime(time_zone=None):
+        case data_types.TIMESTAMP_NTZ:
             return value.dt.strftime("%Y-%m-%dT%H:%M:%S%.f")
-        case pl.Datetime():
+        case data_types.TIMESTAMP:
             return value.dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ")
-        case pl.Date() | pl.Decimal():
+        case data_types.DATE | data_types.Decimal():
             return value.cast(pl.String)
-        case pl.Time():
+        case data_types.Time():
             return value.dt.strftime("%H:%M:%S%.f")
-        case pl.Binary():
+        case data_types.BINARY:
             return value.bin.encode("hex")
-        case pl.Duration():
-            return value.cast(pl.Int64)
-        case pl.List():
-            inner = type.inner
-            return (
-                value.list.eval(_to_plain(pl.element(), inner))
-                if _needs_conversion(inner)
-                else value
-            )
-        case pl.Map() if _needs_conversion(type):
+        case data_types.Interval():
+            return build_cast_form(type, data_types.STRING)(value)
+        case data_types.Array(element) if _needs_conversion(element):
+            return value.list.eval(_to_plain(pl.element(), element))
+        case data_types.MapType(key, of) if _needs_conversion(type):
             return map_entries.convert_entries(
                 value,
-                lambda key: _to_plain(key, type.key).cast(pl.String),
-                lambda each: _to_plain(each, type.value),
+                lambda each: _to_plain(each, key).cast(pl.String),
+                lambda each: _to_plain(each, of),
             )
-        case pl.Struct() if type.fields:
-            fields = [
-                _to_plain(value.struct.field(field.name), field.dtype).alias(field.name)
-                for field in type.fields
-            ]
-            return pl.when(value.is_not_null()).then(pl.struct(fields))
+        case data_types.Struct(fields) if fields:
+            inner = [_to_plain(value.struct.field(f.name), f.type).alias(f.name) for f in fields]
+            return pl.when(value.is_not_null()).then(pl.struct(inner))
     return value
 
 
-def _needs_conversion(type: pl.DataType | pl.datatypes.DataTypeClass) -> bool:
+def _needs_conversion(type: Type) -> bool:
     """Whether the type or a nested one has values that JSON does not have."""
-    import polars as pl
+    from headrace.core.types import data_types
 
     match type:
-        case pl.List():
-            return _needs_conversion(type.inner)
-        case pl.Map():
-            return type.key != pl.String or _needs_conversion(type.value)
-        case pl.Struct():
-            return any(_needs_conversion(field.dtype) for field in type.fields)
-    return isinstance(type, pl.Datetime | pl.Date | pl.Time | pl.Decimal | pl.Binary | pl.Duration)
+        case data_types.Array(element):
+            return _needs_conversion(element)
+        case data_types.MapType(key, value):
+            return key != data_types.STRING or _needs_conversion(value)
+        case data_types.Struct(fields):
+            return any(_needs_conversion(field.type) for field in fields)
+        case data_types.Decimal() | data_types.Time() | data_types.Interval():
+            return True
+    return type in (*data_types.TIMESTAMP_TYPES, data_types.DATE, data_types.BINARY)
 
 
 def _replace_non_finite(value: Any) -> Any:
@@ -101,7 +120,9 @@ def _replace_non_finite(value: Any) -> Any:
     return value
 
 
-def format_table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
+def format_table(
+    frame: pl.DataFrame, types: Mapping[str, Type] = NO_TYPES, *, shorten: bool = False
+) -> str:
     """Format rows as a table with a header, numbers right-aligned.
 
     >>> import polars as pl
@@ -110,10 +131,13 @@ def format_table(frame: pl.DataFrame, *, shorten: bool = False) -> str:
     a      1
     null  20
     """
-    text_columns = [at for at, type in enumerate(frame.dtypes) if not type.is_numeric()]
+    from headrace.core.types.data_types import is_numeric
+
+    schema = build_schema(frame, types)
+    text_columns = [at for at, field in enumerate(schema) if not is_numeric(field.type)]
     lines = [
         [_format_value(value, shorten=shorten) for value in row.values()]
-        for row in to_plain_rows(frame)
+        for row in to_plain_rows(frame, types)
     ]
     return "\n".join(align_columns([frame.columns, *lines], text_columns))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.api.snapshots import DamagedSnapshot, Manifest
 from headrace.core.api.state import KEY, FrozenState, Redistribution
 from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
+from headrace.core.state_reader.column_types import list_column_types
 from headrace.core.state_reader.columns import mask_secret_columns
 from headrace.core.state_reader.join_states import JoinStateReader
 from headrace.core.state_reader.keyed_states import KeyedStateReader
@@ -25,6 +26,7 @@ from headrace.core.state_reader.state_schema import (
     read_state_schema,
     rebuild_key,
 )
+from headrace.core.types.data_types import Type
 from headrace.core.types.key_groups import encode_keys
 
 if TYPE_CHECKING:
@@ -78,6 +80,10 @@ class StepStateReader:
     def list_identity_columns(self, name: str) -> tuple[str, ...]:
         """Return the columns that identify a row of a state."""
         return () if self.schema is None else _build_reader(self.schema).list_identity_columns(name)
+
+    def list_column_types(self, name: str) -> dict[str, Type]:
+        """Return the types of the columns of a state, as far as frames do not have them."""
+        return {} if self.schema is None else list_column_types(self.schema, name)
 
     def read_rows(
         self, name: str, *, as_kept: bool = False, of: ParsedKey | None = None

@@ -117,10 +117,13 @@ def test_show_of_an_old_version_says_why_it_is_raw(headrace: Headrace, job: str)
         (["show", "test", "step", "--limit", "0"], 'wanted a whole number from 1 on, got "0"'),
         (["query", "test", "select * from setp"], 'there is no table "setp"\n      did you mean'),
         (["query", "test", "select * from nope"], "the tables are step, step_windows, sources,"),
-        (["query", "test", "select m from step"], 'there is no column "m"'),
-        (["query", "test", "selec n"], "the query is invalid: expected: an SQL statement"),
+        (["query", "test", "select m from step"], 'query:1:8: unknown column "m"'),
+        (["query", "test", "selec n"], 'query:1:1: wanted "select", got "selec"'),
+        (["query", "test", "select n, sum(n) from step"], "^ first(n), or add it to group by"),
+        (["query", "test", "select n from step join t on x"], "^^^^ a query reads one table: "),
+        (["query", "test", "select raise_error('no') from step"], "headrace: raise_error: no"),
         (["query", "test", "drop table step"], "wanted a query, got another statement"),
-        (["query", "test", "select n + shop from step"], "the query is invalid: "),
+        (["query", "test", "select n + at from step"], "query:1:"),
         (["query", "test", "select 1", "--format", "parquet"], "wanted a file for parquet"),
         (["ls", "test@1", "--home", "nowhere"], 'there is no job "test@1" in nowhere'),
         (["list"], 'no such command "list", did you mean "ls"?'),
@@ -266,13 +269,23 @@ def test_query(headrace: Headrace, job: str) -> None:
     assert pl.read_parquet("x").rows()[0][:2] == ("a", 2)
 
 
-def test_a_column_that_sql_has_a_word_for_wants_quotes(headrace: Headrace) -> None:
+def test_a_text_with_the_name_of_a_column_is_warned_of(headrace: Headrace) -> None:
     Stopped(Path.cwd(), "from: rows, key: {user: s}, aggregate: {n: count(*)}", on_disk=True)
-    ran = headrace("state", "query", "test", "select user from step", "--home", "home")
-    assert 'SQL has a meaning of its own for user: the column is "user", in quotes' in ran.err
-    sql = 'select max("user") as u from step'
+    ran = headrace("state", "query", "test", 'select max("user") as u from step', "--home", "home")
+    assert '"user" is a text, and not the column of that name' in ran.err
+    assert ran.out == "u\nuser\n"
+    sql = "select max(user) as u from step"
     assert answer(headrace("state", "query", "test", sql, "--home", "home", "--json")) == [
         {"u": "c"}
+    ]
+
+
+def test_all_errors_of_a_query_are_reported_with_their_places(headrace: Headrace, job: str) -> None:
+    ran = headrace("state", "query", "test", "select m from step\nwhere q > 1\norder by z")
+    assert [line for line in ran.err.splitlines() if line.startswith("query:")] == [
+        'query:1:8: unknown column "m"',
+        'query:2:7: unknown column "q"',
+        'query:3:10: unknown column "z"',
     ]
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.types.data_types import Array, Atom, Field, Struct, Type
@@ -59,6 +59,9 @@ class Accumulator:
     needs_order: bool = False
     is_subtractable: bool = False
     """Whether the state of rows is removed from a state by merging its negated columns."""
+    entries: Literal["values", "distinct values"] | int | None = None
+    """The entries of the list in its state: one for each value or distinct value, or at most this
+    number; None if its state is not a list."""
 
 
 BuildAccumulator: TypeAlias = Callable[[BoundArguments], Accumulator]

@@ -95,6 +95,7 @@ def build_approximate_count(bound: BoundArguments) -> Accumulator:
             explode_group_lists(registers).unique().implode().list.eval(_keep_greatest()),
         ),
         finish=lambda registers: _estimate(registers, 1 << bits),
+        entries=1 << bits,
     )
 
 

@@ -6,6 +6,7 @@ In a set NaN occurs once, and so does zero, whatever its sign.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -126,7 +127,7 @@ def build_collect_union(bound: BoundArguments) -> Accumulator:
         values = explode_group_lists(rows.value)
         return elements.partial(AccumulatorInput((values,), rows.order, rows.count))
 
-    return Accumulator(elements.state, partial, elements.merge, elements.finish)
+    return replace(elements, partial=partial)
 
 
 def build_distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Accumulator:
@@ -145,6 +146,7 @@ def build_distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> A
         partial=partial,
         merge=lambda set: (explode_group_lists(set).unique().implode(),),
         finish=finish,
+        entries="distinct values",
     )
 
 

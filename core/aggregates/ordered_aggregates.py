@@ -188,6 +188,7 @@ def _build_best_values(bound: BoundArguments, *, greatest: bool) -> Accumulator:
         merge=lambda items: pick(explode_group_lists(items)),
         finish=finish,
         needs_order=True,
+        entries=count,
     )
 
 
@@ -231,4 +232,5 @@ def build_collect_list(bound: BoundArguments) -> Accumulator:
         merge=lambda items: (explode_group_lists(items).implode(),),
         finish=finish,
         needs_order=True,
+        entries="values",
     )

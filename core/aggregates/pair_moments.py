@@ -8,7 +8,7 @@ it may also be infinite, depending on the order of rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates import counting, sums
@@ -140,7 +140,7 @@ def _take_pairs(accumulator: Accumulator, index: int) -> Accumulator:
         value = _select_pairs(rows)[index]
         return accumulator.partial(AccumulatorInput((value,), rows.order, value.count()))
 
-    return Accumulator(accumulator.state, partial, accumulator.merge, accumulator.finish)
+    return replace(accumulator, partial=partial)
 
 
 def build_regr_count(bound: BoundArguments) -> Accumulator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.accumulator import (
@@ -59,6 +60,7 @@ def build_text_list(bound: BoundArguments) -> Accumulator:
         merge=lambda items: (explode_group_lists(items).implode(),),
         finish=finish,
         needs_order=True,
+        entries="values",
     )
 
 
@@ -76,7 +78,7 @@ def build_distinct_text_list(bound: BoundArguments) -> Accumulator:
     values = build_distinct_values(
         bound.types[0], lambda set: _join(set.list.sort(descending=descending), bound)
     )
-    return Accumulator(values.state, partial, values.merge, values.finish)
+    return replace(values, partial=partial)
 
 
 def _join(values: pl.Expr, bound: BoundArguments) -> pl.Expr:

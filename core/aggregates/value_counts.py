@@ -27,7 +27,11 @@ def build_value_counts(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Accu
         return (items.filter(runs.struct.field("value").is_not_null()).implode(),)
 
     return Accumulator(
-        state=(("values", Array(item)),), partial=partial, merge=_merge_states, finish=finish
+        state=(("values", Array(item)),),
+        partial=partial,
+        merge=_merge_states,
+        finish=finish,
+        entries="distinct values",
     )
 
 
@@ -58,6 +62,7 @@ def build_weighted_counts(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> A
         partial=partial,
         merge=_merge_states,
         finish=finish_valid,
+        entries="distinct values",
     )
 
 

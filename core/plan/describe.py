@@ -212,6 +212,8 @@ def describe_state(summary: StepStateSummary) -> Iterator[str]:
         columns = ", ".join(name for name, _ in state.columns)
         what = f": {columns}" if columns else ""
         yield f"state {state.name}, {shape}{' by ' if by else ''}{by}{what}"
+        if state.sizes:
+            yield f"  each row: {'; '.join(map(str, state.sizes))}"
     if all(state.shape == "entries" for state in summary.states):
         return
     yield (

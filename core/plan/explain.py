@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -196,6 +197,7 @@ def _state_json(summary: StepStateSummary) -> dict[str, Any]:
                 "name": state.name,
                 "shape": state.shape,
                 "columns": [{"name": name, "type": type} for name, type in state.columns],
+                "aggregates": [asdict(size) for size in state.sizes],
             }
             for state in summary.states
         ],

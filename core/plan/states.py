@@ -5,9 +5,9 @@ The operators open these states; a test compares their names and shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.expressions.typed import ColumnReference, walk
 from headrace.core.plan.layout import (
@@ -45,6 +45,9 @@ from headrace.core.types.data_types import Field, Schema, Type
 from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
 from headrace.core.types.row_order import ORDER_TYPE
 
+if TYPE_CHECKING:
+    from headrace.core.aggregates.aggregate_sizes import AggregateSize
+
 StateShape = Literal["runs", "table", "entries"]
 
 HELD_ROWS, HELD_RIGHT_ROWS, EVENT_TIMERS, WALL_CLOCK_TIMERS = "held", "held_right", "due", "waits"
@@ -61,6 +64,8 @@ class StateDescription:
     """The stored columns besides the key and the time, each with its type."""
     is_by_time: bool = True
     """Whether the times of runs are event times or timestamps, and not only an order."""
+    sizes: tuple[AggregateSize, ...] = ()
+    """The sizes of the aggregates in each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
         by = () if isinstance(join.matching, BroadcastMatch) else join.left.key
     else:
         states, by = () if keyed is None else tuple(_list_states(keyed)), keyed.key if keyed else ()
+        if isinstance(keyed, Aggregate):
+            states = tuple(_add_sizes(keyed, states))
     if not states:
         return None
     key = tuple(column.name for column in by)
@@ -236,6 +243,18 @@ def _list_partial_columns(keyed: Aggregate) -> Iterator[tuple[str, str]]:
     for call in deduplicate_calls(column.expression for column in keyed.columns):
         state: dict[str, Type] = call.state_types(ORDER_TYPE)
         yield from ((name.removeprefix("__"), str(type)) for name, type in state.items())
+
+
+def _add_sizes(keyed: Aggregate, states: Iterable[StateDescription]) -> Iterator[StateDescription]:
+    """Yield the states, those of partial results with the sizes of these."""
+    from headrace.core.aggregates import deduplicate_calls
+    from headrace.core.aggregates.aggregate_sizes import measure_aggregate
+
+    calls = deduplicate_calls(column.expression for column in keyed.columns)
+    partial = {*_list_partial_columns(keyed)}
+    for state in states:
+        is_partial = partial and partial.issubset(state.columns)
+        yield replace(state, sizes=tuple(map(measure_aggregate, calls))) if is_partial else state
 
 
 def _list_row_columns(keyed: Aggregate | Apply) -> Iterator[tuple[str, str]]:

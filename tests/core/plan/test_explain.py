@@ -138,6 +138,9 @@ def test_json_has_the_states_of_a_step_and_the_owners_of_its_key_groups(tmp_path
                 "name": "keys",
                 "shape": "table",
                 "columns": [{"name": "max(id).max", "type": "bigint"}],
+                "aggregates": [
+                    {"call": "max(id)", "bytes": 8, "has_values": False, "entries": None}
+                ],
             }
         ],
         "key_groups": [

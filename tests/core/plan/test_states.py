@@ -168,3 +168,37 @@ def test_described_states_of_a_join_are_the_opened_states(tmp_path: Path, step: 
     assert {each.name: each.shape for each in kept.states} == {
         name: shape for name, (shape, _) in state.opened.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "size"),
+    [
+        ("count(*)", "8 bytes"),
+        ("max(name)", "a value"),
+        ("first(id)", "32 bytes"),
+        ("max_by(name, id)", "32 bytes and a value"),
+        ("collect_list(id)", "32 bytes for each of its values"),
+        ("collect_set(name)", "a value for each of its distinct values"),
+        ("count(distinct id)", "8 bytes for each of its distinct values"),
+        ("median(id)", "16 bytes for each of its distinct values"),
+        ("approx_count_distinct(id)", "at most 2,048 bytes"),
+        ("max_by(id, id, 3)", "at most 120 bytes"),
+        ("max_by(name, id, 3)", "at most 96 bytes and 3 values"),
+    ],
+)
+def test_the_size_of_an_aggregate_is_fixed_or_grows(
+    tmp_path: Path, aggregate: str, size: str
+) -> None:
+    plan = plan_of(tmp_path, over_orders(f'key: price, aggregate: {{a: "{aggregate}"}}'))
+    summary = get_step_state(plan.part("s"), plan.key_groups)
+    assert summary is not None
+    ((found,),) = (state.sizes for state in summary.states)
+    assert str(found) == f"{aggregate} {size}"
+
+
+def test_rows_that_are_kept_as_they_came_have_no_sizes_of_aggregates(tmp_path: Path) -> None:
+    evicting = "key: name, window: {tumble: 1m, evict: {last: 3}}, aggregate: {n: count(*)}"
+    plan = plan_of(tmp_path, over_orders(evicting))
+    summary = get_step_state(plan.part("s"), plan.key_groups)
+    assert summary is not None
+    assert not any(state.sizes for state in summary.states)

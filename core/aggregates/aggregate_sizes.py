@@ -1,0 +1,93 @@
+"""The size of the state that an aggregate keeps of a group: of a fixed number of bytes, or growing.
+
+Tests: tests/core/plan/test_states.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.core.aggregates.calls import AggregateCall
+from headrace.core.types.data_types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    FLOAT,
+    INT,
+    NULL,
+    SMALLINT,
+    STRING,
+    TINYINT,
+    Array,
+    Decimal,
+    Interval,
+    MapType,
+    Struct,
+    Type,
+)
+from headrace.core.types.row_order import ORDER_TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateSize:
+    """The size of the state of a call for a group, as far as types tell it."""
+
+    call: str
+    bytes: int
+    """The bytes of its state, or of each entry of the list in it, without those of values."""
+    has_values: bool
+    """Whether values of any length, such as texts, are added to the bytes."""
+    entries: Literal["values", "distinct values"] | int | None
+    """The entries of the list in its state, as in `Accumulator`."""
+
+    def __str__(self) -> str:
+        if isinstance(self.entries, int):
+            size = f"at most {self.entries * self.bytes:,} bytes"
+            return f"{self.call} {size}" + (f" and {self.entries:,} values" * self.has_values)
+        size = f"{self.bytes:,} bytes" if self.bytes else ""
+        size = " and ".join(filter(None, (size, "a value" if self.has_values else "")))
+        return f"{self.call} {size}" + (f" for each of its {self.entries}" if self.entries else "")
+
+
+def measure_aggregate(call: AggregateCall) -> AggregateSize:
+    """Return the size of the state of a call."""
+    types = [*call.state_types(ORDER_TYPE).values()]
+    if call.accumulator.entries is not None:
+        types = [each.element if isinstance(each, Array) else each for each in types]
+    return AggregateSize(
+        call.name.removeprefix("__"),
+        sum(map(_count_bytes, types)),
+        any(map(_has_values, types)),
+        call.accumulator.entries,
+    )
+
+
+_BYTES: dict[Type, int] = {
+    **{NULL: 0, BOOLEAN: 1, TINYINT: 1, SMALLINT: 2, INT: 4, FLOAT: 4, DATE: 4},
+    **{STRING: 0, BINARY: 0},
+}
+
+
+def _count_bytes(type: Type) -> int:
+    """Return the bytes of a value, without those of texts, arrays and maps in it."""
+    match type:
+        case Struct(fields):
+            return sum(_count_bytes(field.type) for field in fields)
+        case Decimal():
+            return 16
+        case Interval():
+            return 4 if type.is_months else 8
+        case Array() | MapType():
+            return 0
+    return _BYTES.get(type, 8)
+
+
+def _has_values(type: Type) -> bool:
+    """Whether a value of the type has any length."""
+    match type:
+        case Struct(fields):
+            return any(_has_values(field.type) for field in fields)
+        case Array() | MapType():
+            return True
+    return type in (STRING, BINARY)

@@ -7,6 +7,7 @@ is NULL here.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -189,7 +190,39 @@ def _encode_address(text: str) -> str:
 
 
 def _decode_address(text: str) -> str | None:
-    return None if _INVALID_ESCAPE.search(text) else unquote_plus(text, errors="replace")
+    if _INVALID_ESCAPE.search(text):
+        try:
+            text = re.sub("%(.{0,2})", _rewrite_escape, text, flags=re.DOTALL)
+        except ValueError:
+            return None
+    return unquote_plus(text, errors="replace")
+
+
+def _rewrite_escape(escape: re.Match[str]) -> str:
+    """Return an escape with digits of ASCII, as Java reads it: `%+f` is `%0f`, `%-0` is `%00`.
+
+    Raises ValueError if Java does not read it.
+    """
+    sign, digits = escape[1][:1], escape[1]
+    if sign in ("+", "-"):
+        digits = f"0{digits[1:]}"
+    number = 0
+    for digit in digits if len(digits) == 2 else "%":
+        number = 16 * number + _read_digit(digit)
+    if sign == "-" and number:
+        raise ValueError(escape[0])
+    return f"%{number:02x}"
+
+
+def _read_digit(digit: str) -> int:
+    """Return a hexadecimal digit of any script, or a letter of full width, as Java reads it."""
+    if "\uff21" <= digit <= "\uff26" or "\uff41" <= digit <= "\uff46":
+        digit = chr(ord(digit) - 0xFEE0)
+    if digit in "abcdefABCDEF":
+        return int(digit, 16)
+    if digit > "\uffff":
+        raise ValueError(digit)
+    return unicodedata.decimal(digit)
 
 
 def _define_address_decoding(name: str, spark: str) -> SqlFunction:

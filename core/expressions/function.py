@@ -207,8 +207,8 @@ def choose_signature(
 
 _WITHOUT_BYTES = frozenset(
     """
-    from_csv from_json get_json_object json_array_length json_object_keys json_tuple overlay
-    parse_url soundex try_parse_url
+    from_csv from_json get_json_object json_array_length json_object_keys json_tuple listagg overlay
+    parse_url soundex string_agg try_parse_url
     """.split()
 )
 """Functions of texts for which Spark converts no bytes to a text, as it does for all others."""

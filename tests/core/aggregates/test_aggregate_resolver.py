@@ -57,7 +57,6 @@ def errors(text: str) -> list[tuple[str, str, str]]:
         ("sum(n) filter (where n)", "filter wants a boolean condition, got int", "n", ""),
         ("sum(n) filter (where null)", "filter wants a boolean condition, got void", "null", ""),
         ("sum(v)", "an interval of months, got struct", "v", ""),
-        ("max(v)", "max wants a type with an order, got struct", "v", ""),
         ("max_by(distinct n, n, 2)", "distinct is not allowed in max_by", "max_by", ""),
         ("collect_list(distinct v)", "have no order to be listed in", "v", ""),
         ("max_by(n, n, 0)", "wanted 1 to 100000, got 0", "0", ""),

@@ -392,7 +392,9 @@ class PlanBuilder:
             f'the rows of "{sink.from_}" are added and removed, and have no key by which '
             f"{sink.connector.name} could write them"
         )
-        hint = "keep the columns of a key, or aggregate the rows by one"
+        hint = (
+            "aggregate the rows by a key, or keep the columns that identify the rows of all inputs"
+        )
         self.report.add(message, sink.from_.locate(), hint)
 
     def _list_unrepeatable_sources(self) -> Iterator[str]:

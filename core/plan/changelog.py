@@ -171,9 +171,10 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
     described = _describe_kind(kind)
     for each in list_expressions(operation):
         if any(isinstance(node, ProcessingTime) for node in walk(each.typed)):
-            message = f"{clause} of {described} does not take the processing time"
+            written = _written_clause(operation)
+            message = f"{written} of {described} does not take the processing time"
             hint = "a removed row would get another value: compute it before the changes"
-            raise ChangelogNotSupported(message, hint, _written_clause(operation))
+            raise ChangelogNotSupported(message, hint, written)
     match operation:
         case Filter() | Route():
             return kind
@@ -294,7 +295,7 @@ def _check_join_side(join: Join, side: JoinSide, kind: Upsert | Retract, *, is_l
     by = {name for column in side.key for name in find_columns(column.value)}
     if not by <= set(kind.key):
         message = f'"{side.name}" is {_describe_kind(kind)}, but is joined by other columns'
-        hint = f"join it by columns of its key: {', '.join(kind.key)}"
+        hint = f"join it by columns of its key: {', '.join(kind.key)}; or leave out ttl"
         raise ChangelogNotSupported(message, hint, "join")
 
 

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT
 from headrace.core.operators.changelog.aggregate import EMITTED_ROW, get_output_columns
-from headrace.core.operators.changelog.conversion import CURRENT_ROW, ROWS
+from headrace.core.operators.changelog.conversion import (
+    CURRENT_ROW,
+    LIST_PREFIX,
+    explode_rows,
+)
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
     NEWEST_TIME,
@@ -38,7 +42,8 @@ def build_group_columns(
         case nodes.ChangelogConversion(output="retract"):
             return {CURRENT_ROW: pl.Struct(row)}
         case nodes.ChangelogConversion():
-            return {ROWS: pl.List(pl.Struct({**row, WEIGHT: pl.Int64()}))}
+            stored = {**row, WEIGHT: pl.Int64()}
+            return {f"{LIST_PREFIX}{name}": pl.List(type) for name, type in stored.items()}
         case nodes.Top(reads_retractions=True):
             return {BEST_ROWS: pl.List(pl.Struct(row)), NEWEST_TIME: to_polars(TIMESTAMP)}
     if isinstance(meaning.operation, nodes.Top):
@@ -75,7 +80,8 @@ def _read_converted_rows(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFr
     if CURRENT_ROW in table.columns:
         rows = table.select(CURRENT_ROW).unnest(CURRENT_ROW)
     else:
-        rows = repeat_rows(table.select(ROWS).explode(ROWS).unnest(ROWS))
+        lists = [name for name in table.columns if name.startswith(LIST_PREFIX)]
+        rows = repeat_rows(explode_rows(table.select(lists)))
     names = [*meaning.key.names, *(n for n in rows.columns if n not in meaning.key.names)]
     return rows.select(names).drop(ORDER, strict=False)
 

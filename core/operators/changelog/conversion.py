@@ -15,7 +15,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US
-from headrace.core.operators.changelog.weighted_rows import consolidate, get_weights
+from headrace.core.operators.changelog.weighted_rows import (
+    consolidate,
+    get_weights,
+    subtract_rows,
+)
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator, request_offload
 from headrace.core.operators.ttl_operator import KEYS_STATE
@@ -30,8 +34,8 @@ if TYPE_CHECKING:
 CURRENT_ROW = "__row"
 """The state column with the current row of a key."""
 
-ROWS = "__rows"
-"""The state column with the rows of a key and their weights, in the order of arrival."""
+LIST_PREFIX = "__all."
+"""The prefix of the state columns with the values of the rows of a key, in order of arrival."""
 
 OLD_PREFIX = "__old."
 """The prefix of the columns of the row that a change replaces."""
@@ -116,8 +120,10 @@ class UpsertsOperator(StatelessOperator):
         self._grouping = GroupingKey(operation.key)
         row = get_row_types(operation, ordered=context.is_ordered)
         self._row = list(row)
-        stored = pl.List(pl.Struct({**row, WEIGHT: pl.Int64()}))
-        self._table = context.state.open_table(KEYS_STATE, {ROWS: stored})
+        # A list for each column: Polars fails to rebuild maps of structs in a list.
+        self._stored = {**row, WEIGHT: pl.Int64()}
+        lists = {f"{LIST_PREFIX}{name}": pl.List(type) for name, type in self._stored.items()}
+        self._table = context.state.open_table(KEYS_STATE, lists)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the current row of each key whose current row has changed, or its delete."""
@@ -128,7 +134,7 @@ class UpsertsOperator(StatelessOperator):
         rows = self._grouping.project_columns(frame.with_columns(weights), [*self._row, WEIGHT])
         changes = self._grouping.encode_keys(rows).select(KEY, *self._row, WEIGHT)
         found = self._table.find(changes[KEY].unique(maintain_order=True)).drop(KEY_INDEX)
-        stored = found.explode(ROWS).unnest(ROWS).select(changes.columns)
+        stored = explode_rows(found).select(changes.columns)
         rows = consolidate(pl.concat([stored, changes]))
         self._store_rows(changes, rows)
         yield from self._emit_rows(_select_current(stored), _select_current(rows))
@@ -137,8 +143,8 @@ class UpsertsOperator(StatelessOperator):
         import polars as pl
 
         if rows.height:
-            lists = pl.struct(*self._row, WEIGHT).alias(ROWS)
-            self._table.put(rows.group_by(KEY, maintain_order=True).agg(lists))
+            lists = (pl.col(name).alias(f"{LIST_PREFIX}{name}") for name in self._stored)
+            self._table.put(rows.group_by(KEY, maintain_order=True).agg(*lists))
         empty = changes.join(rows, on=KEY, how="anti")[KEY].unique()
         if len(empty):
             self._table.remove(empty)
@@ -148,17 +154,22 @@ class UpsertsOperator(StatelessOperator):
 
         columns = [KEY, *self._row]
         deleted = before.join(after, on=KEY, how="anti", maintain_order="left")
-        is_same = after.select(columns).with_columns(pl.lit(1, dtype=pl.Int64).alias(WEIGHT))
-        was = before.select(columns).with_columns(pl.lit(-1, dtype=pl.Int64).alias(WEIGHT))
-        changed = consolidate(pl.concat([is_same, was])).filter(pl.col(WEIGHT) > 0)
+        changed = subtract_rows(after.select(columns), before.select(columns))
         out = pl.concat(
             [
-                changed.select(*self._row, pl.lit(False).alias(DELETE)),
+                changed.filter(pl.col(WEIGHT) > 0).select(*self._row, pl.lit(False).alias(DELETE)),
                 deleted.select(*self._row, pl.lit(True).alias(DELETE)),
             ]
         )
         if out.height:
             yield self._stream, out
+
+
+def explode_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of all keys of the state that the conversion into upserts stores."""
+    lists = [name for name in table.columns if name.startswith(LIST_PREFIX)]
+    rows = table.explode(lists, empty_as_null=False)
+    return rows.rename({name: name.removeprefix(LIST_PREFIX) for name in lists})
 
 
 def _select_current(rows: pl.DataFrame) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from headrace.core.operators.changelog.weighted_rows import (
     consolidate,
     get_weights,
     repeat_rows,
+    subtract_rows,
 )
 from headrace.core.operators.folds import RowRanking, get_row_types
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
@@ -118,13 +119,7 @@ class RetractionTopOperator(StatelessOperator):
         import polars as pl
 
         row = [KEY, *self._columns, RANK_COLUMN]
-        both = pl.concat(
-            [
-                before.select(row).with_columns(pl.lit(-1, dtype=pl.Int64).alias(WEIGHT)),
-                after.select(row).with_columns(pl.lit(1, dtype=pl.Int64).alias(WEIGHT)),
-            ]
-        )
-        changed = consolidate(both)
+        changed = subtract_rows(after.select(row), before.select(row))
         new = changed.filter(pl.col(WEIGHT) > 0)
         old = changed.filter(pl.col(WEIGHT) < 0).join(new, on=[KEY, RANK_COLUMN], how="anti")
         out = pl.concat([new, old]).with_columns((pl.col(WEIGHT) < 0).alias(DELETE))

@@ -40,6 +40,17 @@ def consolidate(rows: pl.DataFrame) -> pl.DataFrame:
     return merged.filter(pl.col(WEIGHT) != 0)[rows.columns]
 
 
+def subtract_rows(after: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that are added, with weight 1, and those that are removed, with -1."""
+    import polars as pl
+
+    weighted = (
+        rows.with_columns(pl.lit(weight, dtype=pl.Int64).alias(WEIGHT))
+        for rows, weight in ((after, 1), (before, -1))
+    )
+    return consolidate(pl.concat(weighted))
+
+
 def repeat_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Return each row as often as its weight says, without WEIGHT."""
     import polars as pl

@@ -290,7 +290,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         ),
         (
             "join: {left: now, right: paid, on: now.name = paid.name, ttl: 1h}, select: [id]",
-            "[join it by columns of its key: id]",
+            "[join it by columns of its key: id; or leave out ttl]",
         ),
     ],
 )

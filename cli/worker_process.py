@@ -8,6 +8,7 @@ two descriptors; all else comes as messages.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -86,6 +87,8 @@ def _build_environment(
     loaded = reload_pipeline(setup.inputs, REGISTRY)
     plan = rebuild_plan(loaded, {})
     settings, folder = loaded.pipeline.settings, setup.inputs.path.absolute().parent
+    # A process of this number that was killed has left rows here that no checkpoint may have.
+    shutil.rmtree(setup.state_folder, ignore_errors=True)
     state = settings.state.model_copy(
         update={"memory": settings.state.memory // setup.worker_count}
     )

@@ -12,6 +12,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from headrace.cli.control.client import JobClient, NoAnswer, NotListening
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+
 HEADRACE = (sys.executable, "-m", "headrace.cli")
 
 
@@ -64,6 +68,41 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def wait_for_events(folder: Path, kind: str, count: int) -> None:
     wait_for(lambda: len(read_events(folder, kind)) >= count, f"{count} x {kind}")
+
+
+def start_command(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*HEADRACE, *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    with start_command(folder, *arguments) as process:
+        out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def fetch_job(folder: Path, name: str) -> dict[str, Any]:
+    """Return the document of a job; empty while it does not answer."""
+    client = JobClient(Home(LocalDisk(), str(folder / ".headrace"), name))
+    with suppress(NotListening, NoAnswer):
+        return client.fetch_job()
+    return {}
+
+
+def wait_for_rows(folder: Path, name: str, count: int, attempt: int = 1) -> None:
+    """Wait until an attempt runs and has written this many rows."""
+
+    def has_written() -> bool:
+        job = fetch_job(folder, name)
+        is_running = job.get("status") == "running" and job["attempt"] == attempt
+        return is_running and job["rows_out"] >= count
+
+    wait_for(has_written, f"{count} rows of attempt {attempt}")
 
 
 def is_alive(pid: int) -> bool:

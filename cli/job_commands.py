@@ -252,6 +252,11 @@ def _format_result(name: str, result: dict[str, object]) -> str:
 @click.argument("job", type=JobName())
 @click.option("--parallelism", type=WholeNumber(1), help="Subtasks of each part.")
 @click.option(
+    "--workers",
+    type=WholeNumber(1),
+    help="Processes that run the subtasks; 1: the process of the job runs them.",
+)
+@click.option(
     "--step",
     "parts",
     metavar="NAME=N",
@@ -261,41 +266,49 @@ def _format_result(name: str, result: dict[str, object]) -> str:
 @add_home_option
 @click.pass_context
 def rescale(
-    ctx: click.Context, job: str, parallelism: int | None, parts: Sequence[str], home: str
+    ctx: click.Context,
+    job: str,
+    parallelism: int | None,
+    workers: int | None,
+    parts: Sequence[str],
+    home: str,
 ) -> None:
-    """Change the parallelism of a running job.
+    """Change the parallelism or the workers of a running job.
 
     JOB is the name of a pipeline or its file. The job takes a checkpoint and restarts from it with
-    the new numbers of subtasks, in the same process; the length of the pause is printed. A step
-    that has its own `parallelism` keeps it unless --step names it. The next run takes the
-    parallelism of the file again. Ctrl-C ends only the waiting, not the rescale.
+    the new numbers of subtasks and workers, in the same process; the length of the pause is
+    printed. A pipeline that does not set `parallelism` gets as many subtasks as workers. A step
+    that has its own `parallelism` keeps it unless --step names it. The next run takes the numbers
+    of the file again. Ctrl-C ends only the waiting, not the rescale.
     """
-    if parallelism is None and not parts:
-        raise click.UsageError("wanted --parallelism, or --step, or both", ctx)
+    if parallelism is None and workers is None and not parts:
+        raise click.UsageError("wanted --parallelism, --workers or --step", ctx)
     body: dict[str, object] = {"parts": dict(_parse_part(each, ctx) for each in parts)}
-    if parallelism is not None:
-        body["parallelism"] = parallelism
+    given = {"parallelism": parallelism, "workers": workers}
+    body |= {key: number for key, number in given.items() if number is not None}
     with report_unsent(job):
         from headrace.cli.control.client import find_client
         from headrace.cli.control.operation_wait import carry_out
 
         client = find_client(job, home)
-        client.wait_for_job(lambda: _describe_start(job))
+        client.wait_for_job(lambda: _describe_start(job, *body))
     result = carry_out(client, "/v1/rescale", body)
     if result["checkpoint"] is None:
-        click.echo(f"{client.home.name} has that parallelism already")
+        what = "that parallelism" if workers is None else "that parallelism and these workers"
+        click.echo(f"{client.home.name} has {what} already")
     else:
         click.echo(f"{client.home.name} paused for {result['stood_still_s']:.2f} s")
 
 
-def _describe_start(job: str) -> str:
+def _describe_start(job: str, *changes: str) -> str:
     """Return a hint for a job that does not run, and so cannot be rescaled.
 
-    >>> _describe_start("orders")
-    'to start it with another parallelism: headrace run FILE --parallelism N'
+    >>> _describe_start("orders", "workers")
+    'to start it with others: headrace run FILE --workers N'
     """
     file = shlex.quote(job) if os.path.isfile(job) else "FILE"
-    return f"to start it with another parallelism: headrace run {file} --parallelism N"
+    given = [f"--{key} N" for key in ("parallelism", "workers") if key in changes]
+    return f"to start it with others: headrace run {file} {' '.join(given or ['--parallelism N'])}"
 
 
 def _parse_part(text: str, ctx: click.Context) -> tuple[str, int]:

@@ -113,9 +113,11 @@ class JsonReport:
                 self._write_event("asked", drain=drain, now=now)
             case SavepointTaken(number, path) if not self._quiet:
                 self._write_event("savepoint", checkpoint=number, path=path)
-            case JobRescaled(parallelism, stood_s) if not self._quiet:
-                still = round(stood_s, 3)
-                self._write_event("rescaled", parallelism=dict(parallelism), stood_still_s=still)
+            case JobRescaled(parallelism, stood_s, workers) if not self._quiet:
+                still, changed = round(stood_s, 3), dict(parallelism)
+                self._write_event(
+                    "rescaled", parallelism=changed, workers=workers, stood_still_s=still
+                )
             case RequestFailed(what, why):
                 self._write_event("not_done", what=what, message=why)
             case WorkerStarted(number, pid) if not self._quiet:

@@ -271,6 +271,8 @@ def format_request_done(event: StopRequested | SavepointTaken | JobRescaled) -> 
 
     >>> format_request_done(JobRescaled({"totals": 3, "out": 2}, 0.318))
     'rescaled: totals 3, out 2; paused for 0.3 s'
+    >>> format_request_done(JobRescaled({"totals": 2}, 1.25, 1))
+    'rescaled: 1 worker, totals 2; paused for 1.2 s'
     """
     match event:
         case StopRequested(is_immediate=True):
@@ -279,9 +281,10 @@ def format_request_done(event: StopRequested | SavepointTaken | JobRescaled) -> 
             return "headrace stop: draining" if drain else "headrace stop: stopping"
         case SavepointTaken(number, path):
             return f"savepoint of checkpoint {number}: {escape_unprintable(path)}"
-        case JobRescaled(parallelism, stood_still_s):
-            parts = ", ".join(f"{name} {number}" for name, number in parallelism.items())
-            return f"rescaled: {parts}; paused for {stood_still_s:.1f} s"
+        case JobRescaled(parallelism, stood_still_s, workers):
+            changes = [] if workers is None else [format_count(workers, "worker")]
+            changes += [f"{name} {number}" for name, number in parallelism.items()]
+            return f"rescaled: {', '.join(changes)}; paused for {stood_still_s:.1f} s"
 
 
 def _format_removed_job(checkpoints: int) -> str:

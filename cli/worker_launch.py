@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from headrace.core.coordination.events import JobEvent
+    from headrace.core.coordination.messages import CoordinatorEvent
     from headrace.core.job.launch import LaunchOptions
     from headrace.core.pipeline.loader import LoadedPipeline
     from headrace.core.processes.worker_process import WorkerProcess
+    from headrace.core.processes.worker_processes import WorkerProcesses
+    from headrace.core.worker.connectors import OpenConnectors
+    from headrace.core.worker.pool import WorkerPool, WorkerPoolFactory, WorkerSpec
     from headrace.state.storage.home import Home
 
 MODULE = "headrace.cli.worker_process"
@@ -24,17 +29,41 @@ POLARS_THREADS = "POLARS_MAX_THREADS"
 def add_workers(
     launch: LaunchOptions, loaded: LoadedPipeline, home: Home, report: Callable[[JobEvent], None]
 ) -> LaunchOptions:
-    """Have the subtasks of a job run in worker processes."""
+    """Have the subtasks of a job run in worker processes; with one worker, there are none yet."""
+    build = partial(_build_processes, launch, loaded, home, report)
+    count = loaded.pipeline.settings.workers
+    return replace(launch, open_workers=partial(_open_workers, build), worker_count=count)
+
+
+@asynccontextmanager
+async def _open_workers(build: Callable[[], WorkerProcesses]) -> AsyncIterator[WorkerPoolFactory]:
+    """Open what starts workers: what processes need is loaded by the first attempt with several."""
+    from headrace.core.worker.pool import start_in_process
+
+    start_workers: WorkerPoolFactory = start_in_process
+    async with AsyncExitStack() as stack:
+
+        async def start_attempt(
+            spec: WorkerSpec, connectors: OpenConnectors, send: Callable[[CoordinatorEvent], None]
+        ) -> WorkerPool:
+            nonlocal start_workers
+            if spec.worker_count > 1 and start_workers is start_in_process:
+                start_workers = await stack.enter_async_context(build())
+            return await start_workers(spec, connectors, send)
+
+        yield start_attempt
+
+
+def _build_processes(
+    launch: LaunchOptions, loaded: LoadedPipeline, home: Home, report: Callable[[JobEvent], None]
+) -> WorkerProcesses:
     from headrace.core.coordination.events import WorkerLost, WorkerStarted
     from headrace.core.processes.messages import WorkerSetup
     from headrace.core.processes.worker_processes import WorkerProcesses
 
-    count = loaded.pipeline.settings.workers
-
     def build_setup(number: int) -> WorkerSetup:
         return WorkerSetup(
             number,
-            count,
             loaded.inputs,
             launch.job_id,
             os.path.join(home.state_folder, f"worker-{number}"),
@@ -42,17 +71,15 @@ def add_workers(
             home.checkpoint_folder,
         )
 
-    processes = WorkerProcesses(
-        count,
+    return WorkerProcesses(
         build_setup,
-        partial(_start_process, count, set()),
+        partial(_start_process, set()),
         report_started=lambda number, pid: report(WorkerStarted(number, pid)),
         report_lost=lambda number, why: report(WorkerLost(number, why)),
     )
-    return replace(launch, open_workers=lambda: processes)
 
 
-def _start_process(count: int, started: set[int], number: int) -> WorkerProcess:
+def _start_process(started: set[int], number: int, count: int) -> WorkerProcess:
     """Start the process of a worker; `started` has the numbers of those that were started before.
 
     Only the first process of a number has a fault, so that its successor lives.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.core.api.kernel_executor import KernelExecutor
     from headrace.core.api.snapshots import SnapshotStore
+    from headrace.core.dataflow.operator_factory import OperatorContext
     from headrace.core.pipeline.loader import LoadedPipeline
     from headrace.core.plan import Plan
     from headrace.core.processes.messages import WorkerSetup
@@ -79,19 +80,14 @@ def _build_environment(
 ) -> WorkerEnvironment:
     from headrace.connectors.registry import REGISTRY
     from headrace.core.api.run_context import RunContext
-    from headrace.core.dataflow.operator_factory import OperatorContext
     from headrace.core.pipeline.loader import reload_pipeline
     from headrace.core.processes.server import WorkerEnvironment
-    from headrace.state.backends import open_backend
 
     loaded = reload_pipeline(setup.inputs, REGISTRY)
     plan = rebuild_plan(loaded, {})
     settings, folder = loaded.pipeline.settings, setup.inputs.path.absolute().parent
     # A process of this number that was killed has left rows here that no checkpoint may have.
     shutil.rmtree(setup.state_folder, ignore_errors=True)
-    state = settings.state.model_copy(
-        update={"memory": settings.state.memory // setup.worker_count}
-    )
     run_context = RunContext(
         folder,
         setup.job_id,
@@ -99,12 +95,7 @@ def _build_environment(
         snapshot_executor=archive,
         pipeline_name=str(plan.name),
     )
-    operator_context = OperatorContext(
-        lambda: time.time_ns() // 1000,
-        folder,
-        frozenset(edge.stream for edge in plan.edges),
-        open_backend(state, setup.state_folder),
-    )
+
     store = None
     if setup.checkpoint_folder is not None:
         store = _open_store(
@@ -115,9 +106,28 @@ def _build_environment(
         partial(rebuild_plan, loaded),
         REGISTRY,
         run_context,
-        operator_context,
+        partial(_build_operator_context, setup, loaded, plan),
         setup.bounds,
         store,
+    )
+
+
+def _build_operator_context(
+    setup: WorkerSetup, loaded: LoadedPipeline, plan: Plan, attempt: int, worker_count: int
+) -> OperatorContext:
+    """Return the context of the operators of an attempt, with its share of the memory for state."""
+    from headrace.core.dataflow.operator_factory import OperatorContext
+    from headrace.state.backends import open_backend
+
+    state = loaded.pipeline.settings.state
+    share = state.model_copy(update={"memory": state.memory // worker_count})
+    # States of the attempt before may still be removing their folders.
+    state_folder = os.path.join(setup.state_folder, str(attempt))
+    return OperatorContext(
+        lambda: time.time_ns() // 1000,
+        setup.inputs.path.absolute().parent,
+        frozenset(edge.stream for edge in plan.edges),
+        open_backend(share, state_folder),
     )
 
 

@@ -90,8 +90,8 @@ and in addition, by event:
 - `asked`, when a client requests a stop: `drain` is true if the job is drained first, `now` if it
   ends without a checkpoint.
 - `savepoint`, when a client's savepoint is complete: `path`, and the `checkpoint` it was made of.
-- `rescaled`, when a client has changed `parallelism`: of which parts, and `stood_still_s`, the
-  length of the pause.
+- `rescaled`, when a client has changed `parallelism` or `workers`: of which parts, how many workers
+  there are now, null if that has not changed, and `stood_still_s`, the length of the pause.
 - `not_done`, when a client's request has failed: `what` was requested, and a `message`.
 - `notice`, when an external system has a problem that the job waits for or continues without, and
   when that is over: a `message`.

@@ -77,16 +77,17 @@ class ApiHandlers:
         return _answer_accepted(self.control.stop(saves=bool(saves), to=to, drain=drain))
 
     async def rescale(self, request: Request) -> Response:
-        """Request a rescale: `parallelism` of the job, `parts` for steps by name."""
-        body = _check_keys(request.body, "parallelism", "parts")
-        all_, parts = body.get("parallelism"), body.get("parts", {})
+        """Request a rescale: `parallelism` and `workers` of the job, `parts` for steps by name."""
+        body = _check_keys(request.body, "parallelism", "parts", "workers")
+        all_, parts, workers = body.get("parallelism"), body.get("parts", {}), body.get("workers")
         if not isinstance(parts, dict):
             raise _reject_value("parts", 'an object such as {"totals": 4}', parts)
-        if all_ is None and not parts:
-            raise RequestError(400, "malformed", "wanted parallelism, or parts, or both")
+        if all_ is None and workers is None and not parts:
+            raise RequestError(400, "malformed", "wanted parallelism, parts or workers")
         wanted = None if all_ is None else _parse_number("parallelism", all_)
+        processes = None if workers is None else _parse_number("workers", workers)
         own = {name: _parse_number(f"parts.{name}", number) for name, number in parts.items()}
-        return _answer_accepted(await self.control.rescale(wanted, own))
+        return _answer_accepted(await self.control.rescale(wanted, own, processes))
 
     async def operations(self, request: Request) -> Response:
         """Answer with all known operations."""

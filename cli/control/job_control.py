@@ -106,11 +106,13 @@ class JobControl:
             self.operations.request_savepoint(self.job.status, format_now(), to)
         )
 
-    async def rescale(self, parallelism: int | None, parts: Mapping[str, int]) -> Operation:
-        """Request another parallelism. Raises RequestError."""
+    async def rescale(
+        self, parallelism: int | None, parts: Mapping[str, int], workers: int | None = None
+    ) -> Operation:
+        """Request another parallelism, or another number of workers. Raises RequestError."""
         while True:
             before = self.rescale_plans
-            make = partial(before.replan, parallelism, parts)
+            make = partial(before.replan, parallelism, parts, workers)
             plans, plan = await self.savepoint_writer.kernel_executor.run_blocking(make)
             if before is self.rescale_plans:
                 break
@@ -235,17 +237,20 @@ class JobControl:
     async def _rescale_job(self, operation: Operation) -> None:
         plans, plan = self._pending_plans.pop(operation.id)
         stood_still_s, checkpoint = 0.0, None
-        if find_changed_parallelism(self.job.plan, plan):
+        workers, had = plans.worker_count, self.job.spec.worker_count
+        if workers != had or find_changed_parallelism(self.job.plan, plan):
             self._set_progress(operation, "taking a checkpoint, then restarting from it")
-            done = await self.job.rescale(plan)
+            done = await self.job.rescale(plan, workers)
             stood_still_s, checkpoint = done.downtime_s, done.checkpoint
-            self.report_event(JobRescaled(operation.parallelism, stood_still_s))
+            changed = None if workers == had else workers
+            self.report_event(JobRescaled(operation.parallelism, stood_still_s, changed))
         self.rescale_plans = plans
         self._finish(
             operation,
             stood_still_s=round(stood_still_s, 3),
             checkpoint=checkpoint,
             parallelism=dict(operation.parallelism),
+            workers=workers,
         )
 
     def _set_progress(self, operation: Operation, words: str, **numbers: float) -> None:

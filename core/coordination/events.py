@@ -82,10 +82,12 @@ class SavepointTaken:
 
 @dataclass(frozen=True, slots=True)
 class JobRescaled:
-    """The job continues at another parallelism of these parts."""
+    """The job continues at another parallelism of these parts, or with other workers."""
 
     parallelism: Mapping[str, int]
     downtime_s: float
+    workers: int | None = None
+    """The new number of workers; None if it stays."""
 
 
 @dataclass(frozen=True, slots=True)

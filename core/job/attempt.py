@@ -143,6 +143,7 @@ class Attempt:
             storage.store if storage else None,
             is_aligned=storage is None or storage.is_aligned,
             migrated_steps=frozenset(restored.migrated_steps) if restored else frozenset(),
+            worker_count=spec.worker_count,
         )
         self._connectors = ends
         self._committer = SinkCommitter(spec.plan, ends.sinks, self._post_event)

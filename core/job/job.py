@@ -18,7 +18,11 @@ from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.events import JobRestarting
 from headrace.core.job.attempt import Attempt
 from headrace.core.job.lifecycle import JobLifecycle, JobStatus
-from headrace.core.job.requests import PendingRescale, RequestRejected, RescaleResult
+from headrace.core.job.requests import (
+    PendingRescale,
+    RequestRejected,
+    RescaleResult,
+)
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
 from headrace.core.plan.placement import PlacedTask, group_by_worker
@@ -65,7 +69,7 @@ class Job:
     """
 
     spec: JobSpec
-    """The specification; a rescale replaces its plan."""
+    """The specification; a rescale replaces its plan and its number of workers."""
     initial_checkpoint: RestoredCheckpoint | None = None
     """The checkpoint to start from."""
     random: random.Random = field(default_factory=random.Random)
@@ -155,19 +159,20 @@ class Job:
         assert self.storage is not None
         self.storage.pins.release(number)
 
-    async def rescale(self, plan: nodes.Plan) -> RescaleResult:
-        """Continue with the same plan at another parallelism. Raises RequestRejected.
+    async def rescale(self, plan: nodes.Plan, worker_count: int | None = None) -> RescaleResult:
+        """Continue with the same plan at another parallelism, or with another number of workers.
 
         The job stands still from a checkpoint to the restore from it; another checkpoint before
         that leaves little to write meanwhile. If the caller is cancelled, a rescale that has begun
-        is completed.
+        is completed. Raises RequestRejected.
         """
         if self._pending_rescale is not None:
             raise RequestRejected(
                 "the job is being rescaled already", "try again when that is done"
             )
+        count = self.spec.worker_count if worker_count is None else worker_count
         change = self._pending_rescale = PendingRescale(
-            plan, asyncio.get_running_loop().create_future()
+            plan, count, asyncio.get_running_loop().create_future()
         )
         try:
             self.release_checkpoint(await self.take_checkpoint())
@@ -241,13 +246,13 @@ class Job:
             if failed is not None:
                 await self._handle_failure(failed)
             elif self._lifecycle.state == "switching":
-                self._switch_plan()
+                self._switch_spec()
 
     async def _handle_failure(self, failed: Failure) -> None:
         """Go back to the old plan, or wait to restart if that is allowed."""
         step = self._lifecycle.fail_attempt(failed)
         if step == "revert":
-            self._revert_plan()
+            self._revert_spec()
         self._reject_rescale(RequestRejected(f"the job has failed: {failed.message}", failed.hint))
         if step != "restart":
             return
@@ -259,18 +264,19 @@ class Job:
         await self._wait_for_stop(delay_s)
         self._lifecycle.resume()
 
-    def _switch_plan(self) -> None:
-        """Switch to the plan of the rescale, for the next attempt."""
+    def _switch_spec(self) -> None:
+        """Switch to the plan and the workers of the rescale, for the next attempt."""
         change = self._pending_rescale
         assert change is not None
-        change.old_plan, self.spec = self.plan, replace(self.spec, plan=change.plan)
+        change.old_spec = self.spec
+        self.spec = replace(self.spec, plan=change.plan, worker_count=change.worker_count)
 
-    def _revert_plan(self) -> None:
-        """Switch back to the plan before the rescale."""
+    def _revert_spec(self) -> None:
+        """Switch back to the plan and the workers before the rescale."""
         change = self._pending_rescale
         assert change is not None
-        assert change.old_plan is not None
-        self.spec = replace(self.spec, plan=change.old_plan)
+        assert change.old_spec is not None
+        self.spec = change.old_spec
 
     def _reject_rescale(self, refused: RequestRejected) -> None:
         change, self._pending_rescale = self._pending_rescale, None

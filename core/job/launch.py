@@ -64,6 +64,8 @@ class LaunchOptions:
         nullcontext(start_in_process)
     )
     """Opens what starts the workers of attempts, until the job has ended."""
+    worker_count: int = 1
+    """The number of workers at the start."""
     signals: SignalHandler = field(default_factory=SignalHandler)
     """The signal handlers.
 
@@ -96,7 +98,15 @@ def launch_job(
         )
         read = frozenset(edge.stream for edge in plan.edges)
         setting = OperatorContext(lambda: time.time_ns() // 1000, how.folder, read, backend)
-        spec = JobSpec(plan, connectors, run_context, setting, how.bounds, how.storage)
+        spec = JobSpec(
+            plan,
+            connectors,
+            run_context,
+            setting,
+            how.bounds,
+            how.storage,
+            worker_count=how.worker_count,
+        )
         job = Job(spec, how.initial_checkpoint)
         return asyncio.run(_run_with_workers(job, how))
 

@@ -2,7 +2,7 @@
 
 A requested checkpoint is pinned before it can be collected, and stays pinned until the client
 releases it. A cancelled request pins nothing. A rescale leads from one plan to the same plan at
-another parallelism.
+another parallelism, or with another number of workers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from headrace.core.checkpoint.storage import CheckpointPins
+from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
 
 
@@ -31,7 +32,7 @@ class RescaleResult:
     """The result of rescaling a running job."""
 
     checkpoint: int
-    """The checkpoint between the two parallelisms."""
+    """The checkpoint between the two attempts."""
     downtime_s: float
     """The downtime: from when sources paused until they resumed."""
 
@@ -123,9 +124,10 @@ class PendingRescale:
     """A rescale in progress."""
 
     plan: nodes.Plan
+    worker_count: int
     result: asyncio.Future[RescaleResult]
-    old_plan: nodes.Plan | None = None
-    """The plan before the rescale, once its attempt has ended."""
+    old_spec: JobSpec | None = None
+    """The specification before the rescale, once its attempt has ended."""
     paused_at_s: float | None = None
     """The time at which the sources were paused."""
 

@@ -26,3 +26,5 @@ class JobSpec:
     """The checkpoint storage, if the job can resume from checkpoints."""
     start_workers: WorkerPoolFactory = start_in_process
     """Starts the workers of each attempt."""
+    worker_count: int = 1
+    """The number of workers of each attempt."""

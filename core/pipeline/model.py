@@ -317,6 +317,8 @@ class Pipeline:
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     worker_choice: WorkerChoice | None = None
     """The number of workers that was chosen for `workers: auto`."""
+    follows_workers: bool = False
+    """Whether the parallelism was not set, and is the number of workers."""
 
 
 __all__ = [

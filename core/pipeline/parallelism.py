@@ -1,4 +1,4 @@
-"""The parallelism of a loaded pipeline, changed after it was loaded."""
+"""The parallelism and the workers of a loaded pipeline, changed after it was loaded."""
 
 from __future__ import annotations
 
@@ -23,4 +23,13 @@ def set_parallelism(
         name: sink.model_copy(update={"parallelism": parts[name]}) if name in parts else sink
         for name, sink in pipeline.sinks.items()
     }
-    return replace(pipeline, settings=settings, steps=steps, sinks=sinks)
+    follows = pipeline.follows_workers and parallelism is None
+    return replace(pipeline, settings=settings, steps=steps, sinks=sinks, follows_workers=follows)
+
+
+def set_workers(pipeline: Pipeline, count: int) -> Pipeline:
+    """Return a pipeline with another number of workers, and their parallelism if it follows."""
+    settings, update = pipeline.settings, {"workers": count}
+    if pipeline.follows_workers:
+        update["parallelism"] = min(count, settings.key_groups)
+    return replace(pipeline, settings=settings.model_copy(update=update))

@@ -16,6 +16,7 @@ from pathlib import Path
 from headrace.core.errors.rendering import format_size
 from headrace.core.pipeline.clauses.keyed import UserAssignment
 from headrace.core.pipeline.model import DEFAULT_SLOT, Pipeline, Step, WorkerChoice
+from headrace.core.pipeline.parallelism import set_workers
 from headrace.core.pipeline.settings import AUTO_WORKERS, MAX_WORKERS
 
 SMALL_INPUT_BYTES = 64 << 20
@@ -27,14 +28,12 @@ PROCESSORS_OF_EXPRESSIONS = 2
 
 def resolve_workers(pipeline: Pipeline, folder: Path) -> Pipeline:
     """Return the pipeline with the number of workers that it asks for, and their parallelism."""
-    settings, choice = pipeline.settings, None
-    if settings.workers == AUTO_WORKERS:
+    count, choice = pipeline.settings.workers, None
+    if count == AUTO_WORKERS:
         choice = choose_workers(pipeline, folder, count_processors())
-        settings = settings.model_copy(update={"workers": choice.count})
-    if settings.workers > 1 and "parallelism" not in settings.model_fields_set:
-        parallelism = min(settings.workers, settings.key_groups)
-        settings = settings.model_copy(update={"parallelism": parallelism})
-    return replace(pipeline, settings=settings, worker_choice=choice)
+        count = choice.count
+    follows = "parallelism" not in pipeline.settings.model_fields_set
+    return set_workers(replace(pipeline, worker_choice=choice, follows_workers=follows), count)
 
 
 def choose_workers(pipeline: Pipeline, folder: Path, processors: int) -> WorkerChoice:

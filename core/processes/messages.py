@@ -22,12 +22,11 @@ class WorkerSetup:
 
     number: int
     """The number of the worker, from 1."""
-    worker_count: int
     inputs: PipelineInputs
     """The pipeline, from which the worker builds the plan."""
     job_id: str
     state_folder: str
-    """The folder for the state of this process alone."""
+    """The folder for the state of this process alone; what is in it is removed."""
     bounds: ChannelBounds
     checkpoint_folder: str | None
     """The folder of the job's checkpoints; None: none are taken."""
@@ -45,6 +44,7 @@ class StartAttempt:
     """The number of subtasks of each part of the plan."""
     placement: Mapping[SubtaskId, int]
     """The worker of each subtask."""
+    worker_count: int
     peers: tuple[int, ...]
     deploy: Deploy
     """The subtasks of this worker, and the restored state."""

@@ -240,6 +240,7 @@ class ProcessPool:
             self.attempt,
             {part.name: part.parallelism for part in spec.plan},
             self._placement,
+            spec.worker_count,
             tuple(peers),
             replace(deploy, subtasks=own),
             spec.is_aligned,

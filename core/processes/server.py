@@ -65,7 +65,11 @@ class WorkerEnvironment:
     """Returns the plan with these numbers of subtasks."""
     connectors: Connectors
     run_context: RunContext
-    operator_context: OperatorContext
+    build_operator_context: Callable[[int, int], OperatorContext]
+    """Returns the context of the operators of an attempt, by its number and that of its workers.
+
+    The memory for state is divided among the workers.
+    """
     bounds: ChannelBounds
     store: SnapshotStore | None
 
@@ -208,7 +212,7 @@ class AttemptShare:
             self.number,
             environment.connectors,
             environment.run_context,
-            environment.operator_context,
+            environment.build_operator_context(self.number, command.worker_count),
             environment.bounds,
             environment.store,
             command.is_aligned,

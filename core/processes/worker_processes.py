@@ -1,6 +1,7 @@
-"""The worker processes of a job: started with it, used by all its attempts, replaced when lost.
+"""The worker processes of a job: used by all its attempts, replaced when lost.
 
-A process is lost when it ends by itself, however it ends, or is silent for too long.
+A process is lost when it ends by itself, however it ends, or is silent for too long. An attempt
+with another number of workers starts or ends processes; one with a single worker has none.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
+from headrace.core.api.failures import ConnectorError
 from headrace.core.coordination.messages import CoordinatorEvent
 from headrace.core.exchange.control_connection import ControlConnection
 from headrace.core.exchange.peer_lost import PeerLost
@@ -19,7 +22,12 @@ from headrace.core.processes.lifeline import BEAT_S, SilenceWatch
 from headrace.core.processes.messages import AttemptMessage, WorkerSetup
 from headrace.core.processes.process_pool import ProcessPool, WorkerHandle
 from headrace.core.worker.connectors import OpenConnectors
-from headrace.core.worker.pool import WorkerPoolFactory, WorkerSpec
+from headrace.core.worker.pool import (
+    WorkerPool,
+    WorkerPoolFactory,
+    WorkerSpec,
+    start_in_process,
+)
 
 END_TIMEOUT_S = 10.0
 """The time in which the process of a worker that is no longer needed may end by itself."""
@@ -118,12 +126,10 @@ class WorkerLink:
 class WorkerProcesses:
     """The worker processes of a job, which outlive its attempts."""
 
-    count: int
-    """The number of workers."""
     build_setup: Callable[[int], WorkerSetup]
     """Returns the setup of a worker by its number, from 1."""
-    start_process: Callable[[int], StartedProcess]
-    """Starts the process of a worker."""
+    start_process: Callable[[int, int], StartedProcess]
+    """Starts the process of a worker, which is one of so many. Raises OSError."""
     open_pair: Callable[[], tuple[StreamEnd, StreamEnd]] = open_socket_pair
     """Opens a stream between two workers."""
     report_started: Callable[[int, int], None] = lambda number, pid: None
@@ -145,29 +151,46 @@ class WorkerProcesses:
         spec: WorkerSpec,
         connectors: OpenConnectors,
         send: Callable[[CoordinatorEvent], None],
-    ) -> ProcessPool:
-        """Return the workers of an attempt; processes that are missing are started."""
+    ) -> WorkerPool:
+        """Return the workers of an attempt; only processes that are missing are started.
+
+        Raises ConnectorError if one cannot be started.
+        """
+        count = spec.worker_count
+        await self._end_all_after(count if count > 1 else 0)
+        if count == 1:
+            self._pool = None
+            return await start_in_process(spec, connectors, send)
         descriptions = await connectors.describe_for_workers()
         # From here to the end without waiting: a worker lost meanwhile would be lost to no attempt.
-        for number in range(1, self.count + 1):
+        start_link = partial(self._start_link, count)
+        for number in range(1, count + 1):
             if number not in self._links:
-                self._start_link(number)
+                start_link(number)
         links: dict[int, WorkerHandle] = {**self._links}
         self._pool = ProcessPool(
-            spec, connectors, send, links, descriptions, self._start_link, self.open_pair
+            spec, connectors, send, links, descriptions, start_link, self.open_pair
         )
         return self._pool
 
     async def close(self) -> None:
         """End all processes."""
-        links = [*self._links.values()]
-        self._links.clear()
+        await self._end_all_after(0)
+
+    async def _end_all_after(self, last: int) -> None:
+        """End the processes of all workers with a higher number."""
+        links = [self._links.pop(number) for number in sorted(self._links) if number > last]
         with suppress(TimeoutError):
             async with asyncio.timeout(END_TIMEOUT_S):
                 await asyncio.gather(*(link.end() for link in links))
 
-    def _start_link(self, number: int) -> WorkerLink:
-        process = self.start_process(number)
+    def _start_link(self, count: int, number: int) -> WorkerLink:
+        try:
+            process = self.start_process(number, count)
+        except OSError as error:
+            message = f"worker {number} of {count} cannot be started: {error.strerror or error}"
+            hint = "fewer workers need fewer processes and less memory"
+            raise ConnectorError(message, hint) from error
         link = WorkerLink(
             process,
             ControlConnection(process.control, peer=f"worker {number}"),

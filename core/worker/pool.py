@@ -71,6 +71,8 @@ class WorkerSpec:
     """Whether inputs wait for each other's barriers, so that each row counts exactly once."""
     migrated_steps: frozenset[str] = frozenset()
     """The steps whose restored states must be migrated to the changed pipeline."""
+    worker_count: int = 1
+    """The number of workers; a single one runs in the coordinator's process."""
 
 
 WorkerPoolFactory: TypeAlias = (

@@ -70,7 +70,7 @@ def test_a_rescale_reports_how_long_the_job_was_paused(headrace: Headrace, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "wanted --parallelism, or --step, or both"),
+        ([], "wanted --parallelism, --workers or --step"),
         (["--parallelism", "0"], "wanted a whole number from 1 on"),
         (["--step", "totals"], "wanted NAME=N"),
         (["--step", "totals=x"], "wanted NAME=N"),

@@ -8,6 +8,7 @@ import pytest
 from headrace.connectors.registry import REGISTRY
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.model import Pipeline
+from headrace.core.pipeline.parallelism import set_parallelism, set_workers
 from headrace.core.pipeline.worker_choice import SMALL_INPUT_BYTES
 from tests.support.cli.command_line import Headrace
 
@@ -49,6 +50,25 @@ def _choose(folder: Path, step: str, source: str = FILES, settings: str = AUTO) 
     choice = _load(folder, step, source, settings).worker_choice
     assert choice is not None
     return choice.count, choice.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "counts", "wanted"),
+    [
+        ("workers: 2", [3, 1, 4], [2, 3, 1, 4]),
+        ("workers: 1", [3], [1, 3]),
+        ("workers: 2, key_groups: 3", [8], [2, 3]),
+        ("workers: 2, parallelism: 6", [3, 4], [6, 6, 6]),
+    ],
+)
+def test_a_parallelism_that_was_not_set_follows_the_workers(
+    folder: Path, settings: str, counts: list[int], wanted: list[int]
+) -> None:
+    pipelines = [_load(folder, FILTER, settings=settings)]
+    pipelines += [set_workers(pipelines[0], count) for count in counts]
+    assert [each.settings.parallelism for each in pipelines] == wanted
+    chosen = set_parallelism(pipelines[0], 5, {})
+    assert set_workers(chosen, 2).settings.parallelism == 5
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.cli.worker_jobs import (
+    check_totals,
     read_events,
-    read_rows,
     run_command,
     running_job,
     wait_for_rows,
@@ -29,21 +29,6 @@ settings:
 """
 
 
-def check_totals(folder: Path) -> None:
-    """Check that each number is there once, and that the last total of each key is theirs."""
-    numbers = [row["x"] for row in read_rows(folder / "kept")]
-    assert len(numbers) == len(set(numbers))
-    expected: dict[int, tuple[int, int]] = {}
-    for number in numbers:
-        count, total = expected.get(number % 5000, (0, 0))
-        expected[number % 5000] = count + 1, total + number
-    totals: dict[int, tuple[int, int]] = {}
-    for row in read_rows(folder / "totals"):
-        totals[row["key"]] = max(totals.get(row["key"], (0, 0)), (row["n"], row["sum"]))
-    assert numbers
-    assert totals == expected
-
-
 def test_a_successor_does_not_take_rows_that_no_checkpoint_has(tmp_path: Path) -> None:
     """The killed worker has stored its rows for the first checkpoint, which is never complete."""
     with running_job(tmp_path, SPILLING, fault="worker 2: snapshot.acknowledging:2") as job:
@@ -53,4 +38,4 @@ def test_a_successor_does_not_take_rows_that_no_checkpoint_has(tmp_path: Path) -
         run_command(tmp_path, "stop", "spilling")
         assert job.wait(60) == 0
     assert [e["worker"] for e in read_events(tmp_path, "worker_started")] == [1, 2, 2]
-    check_totals(tmp_path)
+    check_totals(tmp_path, keys=5000)

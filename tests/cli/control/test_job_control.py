@@ -145,6 +145,7 @@ def test_a_savepoint_is_a_folder_and_the_job_continues(tmp_path: Path) -> None:
         ("/v1/rescale", {"parallelism": "3"}),
         ("/v1/rescale", {"parallelism": True}),
         ("/v1/rescale", {"parts": [1]}),
+        ("/v1/rescale", {"workers": "auto"}),
     ],
 )
 def test_what_cannot_be_meant_is_malformed(
@@ -172,6 +173,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_a_parallelism_that_cannot_be_is_refused(shared: Running, body: dict[str, object]) -> None:
     assert shared.refused("/v1/rescale", **body) == (400, "wrong_parallelism")
     assert shared.client.fetch_job()["parallelism"] == {"rows": 2, "totals": 2, "out": 2}
+
+
+@pytest.mark.parametrize("workers", [0, 257, 5])
+def test_workers_that_cannot_be_are_refused(shared: Running, workers: int) -> None:
+    """Two parts of two subtasks each are work for at most four workers."""
+    assert shared.refused("/v1/rescale", workers=workers) == (400, "wrong_workers")
 
 
 @pytest.mark.parametrize("wait_s", ["-1", "nan", "61", "x", ""])

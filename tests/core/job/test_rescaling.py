@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,14 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import MemoryEvent
+from headrace.core.api.failures import ConnectorError
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.coordination.messages import CoordinatorEvent
 from headrace.core.job.job import Job
 from headrace.core.job.requests import RequestRejected
 from headrace.core.plan import nodes
+from headrace.core.worker.connectors import OpenConnectors
+from headrace.core.worker.pool import WorkerPool, WorkerSpec, start_in_process
 from tests.support.runtime.crashing_jobs import PATIENT, Fate, FlakyMemory, Life
 from tests.support.runtime.memory_pipelines import plan_of
 
@@ -143,6 +147,33 @@ def test_a_plan_that_cannot_be_deployed_is_given_up_for_the_one_before(tmp_path:
     life.ask = ask
     assert life.run(1).failure is None
     assert life.answers == [("running", 2)]
+    assert life.totals() == WHOLE
+
+
+def test_workers_that_cannot_be_started_are_given_up_for_those_before(tmp_path: Path) -> None:
+    life = asked(tmp_path)
+    counts = []
+
+    async def start_workers(
+        spec: WorkerSpec, connectors: OpenConnectors, send: Callable[[CoordinatorEvent], None]
+    ) -> WorkerPool:
+        counts.append(spec.worker_count)
+        if spec.worker_count > 1:
+            raise ConnectorError("worker 2 of 2 cannot be started")
+        return await start_in_process(spec, connectors, send)
+
+    async def ask(job: Job) -> None:
+        job.spec = replace(job.spec, start_workers=start_workers)
+        await asyncio.sleep(5.5)
+        with pytest.raises(RequestRejected, match="cannot be started"):
+            await job.rescale(life.plan(3), 2)
+        await asyncio.sleep(3)
+        life.answers.append((job.status, job.spec.worker_count))
+
+    life.ask = ask
+    assert life.run(1).failure is None
+    assert life.answers == [("running", 1)]
+    assert counts == [2, 1]
     assert life.totals() == WHOLE
 
 

@@ -31,7 +31,7 @@ async def _lose_between_attempts(folder: Path) -> None:
     processes: dict[int, WorkerProcess] = {}
     lost: asyncio.Queue[int] = asyncio.Queue()
 
-    def start(number: int) -> WorkerProcess:
+    def start(number: int, count: int) -> WorkerProcess:
         environment = {**os.environ, "PYTHONPATH": str(folder)}
         processes[number] = start_process(
             number, "waiting_worker", environment, lambda line, is_error: None
@@ -45,7 +45,6 @@ async def _lose_between_attempts(folder: Path) -> None:
         return {}
 
     workers = WorkerProcesses(
-        2,
         lambda number: cast("WorkerSetup", None),
         start,
         report_lost=lambda number, why: lost.put_nowait(number),
@@ -57,6 +56,6 @@ async def _lose_between_attempts(folder: Path) -> None:
 
     async with workers as start_attempt:
         for attempt in (1, 2):
-            spec = cast("WorkerSpec", SimpleNamespace(attempt=attempt))
+            spec = cast("WorkerSpec", SimpleNamespace(attempt=attempt, worker_count=2))
             pool = await start_attempt(spec, connectors, ignore)
             assert set(cast("Any", pool).workers) == {1, 2}

@@ -105,6 +105,21 @@ def wait_for_rows(folder: Path, name: str, count: int, attempt: int = 1) -> None
     wait_for(has_written, f"{count} rows of attempt {attempt}")
 
 
+def check_totals(folder: Path, keys: int) -> None:
+    """Check that each number is there once, and that the last total of each key is theirs."""
+    numbers = [row["x"] for row in read_rows(folder / "kept")]
+    assert numbers
+    assert len(numbers) == len(set(numbers))
+    expected: dict[int, tuple[int, int]] = {}
+    for number in numbers:
+        count, total = expected.get(number % keys, (0, 0))
+        expected[number % keys] = count + 1, total + number
+    totals: dict[int, tuple[int, int]] = {}
+    for row in read_rows(folder / "totals"):
+        totals[row["key"]] = max(totals.get(row["key"], (0, 0)), (row["n"], row["sum"]))
+    assert totals == expected
+
+
 def is_alive(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat") as stat:

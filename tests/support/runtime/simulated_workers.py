@@ -41,7 +41,7 @@ from headrace.core.processes.messages import AttemptMessage, WorkerSetup
 from headrace.core.processes.server import WorkerEnvironment, WorkerServer
 from headrace.core.processes.worker_process import EXIT_GRACE_S
 from headrace.core.processes.worker_processes import WorkerProcesses
-from headrace.core.worker.pool import WorkerPoolFactory, start_in_process
+from headrace.core.worker.pool import WorkerPoolFactory
 from headrace.state.memory.backend import MemoryBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_store import WorkerSnapshotStore
@@ -84,7 +84,8 @@ class Fate:
     workers: int = 2
     parallelism: int = 2
     strikes: Sequence[Strike] = ()
-    rescales: Mapping[float, int] = field(default_factory=dict)
+    rescales: Mapping[float, tuple[int, int]] = field(default_factory=dict)
+    """The parallelism and the workers of rescales, by time."""
     savepoints: Sequence[float] = ()
     stop_s: float | None = None
     drains: bool = False
@@ -98,7 +99,7 @@ class Fate:
             parallelism=chance.choice([1, 2, 2, 2, 3, 4]),
             strikes=[draw_strike(chance) for _ in range(count)],
             rescales={
-                chance.uniform(0, 4): chance.choice([1, 2, 3, 4])
+                chance.uniform(0, 4): (chance.choice([1, 2, 3, 4]), chance.choice([1, 2, 2, 3]))
                 for _ in range(chance.choice([0, 0, 1, 2]))
             },
             savepoints=[chance.uniform(0, 4) for _ in range(chance.choice([0, 0, 1, 2]))],
@@ -245,21 +246,17 @@ class Simulation:
     async def _coordinate(self, fate: Fate, actor: Actor) -> None:
         """Be the coordinator's process."""
         with self.home.hold(NOW):
-            if fate.workers == 1:
-                self.outcome = await self._run_job(fate, start_in_process)
-            else:
-                async with self._open_workers(fate) as start_workers:
-                    outcome = await self._run_job(fate, start_workers)
-                for process in self.processes.values():
-                    assert process.actor.state == "gone", f"worker {process.number} lives on"
-                self.outcome = outcome
+            async with self._open_workers() as start_workers:
+                outcome = await self._run_job(fate, start_workers)
+            for process in self.processes.values():
+                assert process.actor.state == "gone", f"worker {process.number} lives on"
+            self.outcome = outcome
         assert not actor.list_tasks(), actor.list_tasks()
 
-    def _open_workers(self, fate: Fate) -> WorkerProcesses:
+    def _open_workers(self) -> WorkerProcesses:
         def build_setup(number: int) -> WorkerSetup:
             return WorkerSetup(
                 number,
-                fate.workers,
                 self.loaded.inputs,
                 JOB_ID,
                 "unused",
@@ -267,11 +264,9 @@ class Simulation:
                 self.home.checkpoint_folder,
             )
 
-        return WorkerProcesses(
-            fate.workers, build_setup, self._start_process, open_pair=self.streams.open_pair
-        )
+        return WorkerProcesses(build_setup, self._start_process, open_pair=self.streams.open_pair)
 
-    def _start_process(self, number: int) -> SimulatedProcess:
+    def _start_process(self, number: int, count: int) -> SimulatedProcess:
         ours, theirs = self.streams.open_pair()
         actor = self.loop.start(f"worker {number}", partial(self._serve, theirs))
         theirs.owner = actor
@@ -295,7 +290,7 @@ class Simulation:
             self._build_plan,
             self.connectors,
             self._build_run_context(),
-            self._build_operator_context(),
+            lambda attempt, worker_count: self._build_operator_context(),
             setup.bounds,
             WorkerSnapshotStore(self.disk, str(setup.checkpoint_folder), setup.job_id),
         )
@@ -326,11 +321,12 @@ class Simulation:
             self.bounds,
             storage,
             start_workers,
+            fate.workers,
         )
         job = Job(spec, storage.read_newest(plan), random.Random(self.random.random()))
         requests = [
-            asyncio.create_task(later(at, partial(self._rescale, job, parallelism)))
-            for at, parallelism in fate.rescales.items()
+            asyncio.create_task(later(at, partial(self._rescale, job, *numbers)))
+            for at, numbers in fate.rescales.items()
         ]
         requests += [
             asyncio.create_task(later(at, partial(self._save, job))) for at in fate.savepoints
@@ -349,9 +345,9 @@ class Simulation:
             assert result is None or isinstance(result, asyncio.CancelledError), result
         return outcome
 
-    async def _rescale(self, job: Job, parallelism: int) -> None:
+    async def _rescale(self, job: Job, parallelism: int, workers: int) -> None:
         with suppress(RequestRejected):
-            await job.rescale(self._plan_at(parallelism))
+            await job.rescale(self._plan_at(parallelism), workers)
 
     async def _save(self, job: Job) -> None:
         """Request a checkpoint, and check that it exists while it is pinned."""

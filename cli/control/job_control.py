@@ -27,7 +27,7 @@ from headrace.core.coordination.events import (
     StopRequested,
 )
 from headrace.core.job.job import Job, JobOutcome
-from headrace.core.job.requests import RequestRejected
+from headrace.core.job.requests import InterruptedRequest, RequestRejected
 from headrace.core.plan import Plan
 
 POLL_GRACE_S = 1.0
@@ -194,6 +194,8 @@ class JobControl:
         """Do the work; an exception fails the operation."""
         try:
             await work
+        except InterruptedRequest as error:
+            self._fail(operation, OperationError("failed", error.message, error.hint))
         except (RequestRejected, RefusedSnapshot) as error:
             self._fail(operation, OperationError("refused", error.message, error.hint))
         except SnapshotError as error:

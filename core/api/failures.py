@@ -22,6 +22,9 @@ class ConnectorError(Exception):
     forbids the run, 1 otherwise. `final`: another attempt would fail in the same way.
     """
 
+    is_worker_lost = False
+    """Whether the process of another worker of the job is gone."""
+
     def __init__(
         self,
         message: str,
@@ -94,6 +97,7 @@ def build_failure(error: BaseException, *parts: str) -> Failure:
                 error.hint,
                 is_transient=may_pass,
                 is_final=error.is_final,
+                is_worker_lost=error.is_worker_lost,
             )
         case UserCodeError() | ExpressionFailure():
             return Failure(

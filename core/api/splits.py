@@ -72,3 +72,5 @@ class Failure:
     """Whether another attempt would fail in the same way."""
     raise_site: str = ""
     """The type of the exception and the line that raised it: the same for every row."""
+    is_worker_lost: bool = False
+    """Whether the process of a worker is gone, which says nothing about the job itself."""

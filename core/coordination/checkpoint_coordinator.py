@@ -22,7 +22,7 @@ barrier: it never will, and its consumers take its end for the barrier.
 
 While the regions of a lost worker restart, no checkpoint begins (`suspend`, `resume`): one that is
 being taken is given up, and one that is being written or committed is brought to its end. A request
-waits for the end of the restart.
+waits for the end of the restart; a requested checkpoint that was given up is taken again after it.
 
 Prepared output is carried until a manifest that names it is durable, even if the checkpoint for
 which it was prepared fails: a failed checkpoint loses no output. Output that a sink prepares at its
@@ -148,7 +148,10 @@ class CheckpointCoordinator:
         self.is_suspended = True
         if self.state != "snapshotting":
             return []
-        return self._fail_checkpoint(why, now, is_counted=False)
+        self._is_next_requested = self._is_next_requested or self._is_requested
+        self._become_idle(now)
+        seconds = now - self._started_at
+        return [CheckpointFailed(self.number, why, seconds, self._is_requested)]
 
     def resume(self, now: float) -> list[CoordinatorAction]:
         """Begin checkpoints again: at once if one is due or was requested."""
@@ -276,10 +279,8 @@ class CheckpointCoordinator:
             )
         ]
 
-    def _fail_checkpoint(
-        self, why: str, now: float, *, is_counted: bool = True
-    ) -> list[CoordinatorAction]:
-        if is_counted and not self._is_requested:
+    def _fail_checkpoint(self, why: str, now: float) -> list[CoordinatorAction]:
+        if not self._is_requested:
             self.failure_count, self.failure_reason = self.failure_count + 1, why
         seconds = now - self._started_at
         self._become_idle(now)

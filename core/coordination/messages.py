@@ -217,6 +217,8 @@ class CheckpointFailed:
     number: int
     reason: str
     seconds: float = field(default=0.0, compare=False)
+    is_repeated: bool = False
+    """Whether it was requested, and the next checkpoint is taken in its place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ class PeerLost(ConnectorError):
     Another attempt, with another process in its place, may succeed.
     """
 
+    is_worker_lost = True
+
     def __init__(self, peer: str, reason: str, *, is_gone: bool = True) -> None:
         super().__init__(
             f"the connection to {peer} is lost: {reason}", f"the log of {peer} says why"

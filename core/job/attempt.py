@@ -37,7 +37,7 @@ from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.job.committer import SinkCommitter
 from headrace.core.job.recovery import commit_restored_output, discover_splits
 from headrace.core.job.region_restart import ChooseDelay, RegionRestarts
-from headrace.core.job.requests import CheckpointRequests, RequestRejected
+from headrace.core.job.requests import CheckpointRequests, InterruptedRequest, RequestRejected
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan.layout import list_subtask_ids
 from headrace.core.worker.connectors import (
@@ -85,9 +85,16 @@ class Attempt:
         try:
             return await self._run_with_connectors(deployed)
         finally:
-            self._requests.close(
-                RequestRejected("the job has failed or ended before", "try again if it runs")
-            )
+            self._requests.close(self._explain_end())
+
+    def _explain_end(self) -> RequestRejected:
+        """Return the reason to reject requests that the attempt has not served."""
+        hint = "try again if it runs"
+        failure = self._coordinator.failure if self._coordinator else None
+        if failure is None:
+            return RequestRejected("the job has failed or ended before", hint)
+        why = f"the job has failed before its checkpoint was complete: {failure.message}"
+        return InterruptedRequest(why, hint)
 
     async def _run_with_connectors(self, deployed: Callable[[], None]) -> Coordinator:
         spec = self.spec
@@ -298,7 +305,9 @@ class Attempt:
                 self.spec.storage.report_event(
                     message, measure_pauses(self.collect_reports(with_splits=False))
                 )
-                if isinstance(message, CheckpointFailed):
+                if isinstance(message, CheckpointFailed) and message.is_repeated:
+                    self._requests.postpone(message.number)
+                elif isinstance(message, CheckpointFailed):
                     self._requests.fail(message.number, message.reason)
             case CommitOutput():
                 self._committer.commit(message)

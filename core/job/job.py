@@ -19,6 +19,7 @@ from headrace.core.coordination.events import JobRestarting
 from headrace.core.job.attempt import Attempt
 from headrace.core.job.lifecycle import JobLifecycle, JobStatus
 from headrace.core.job.requests import (
+    InterruptedRequest,
     PendingRescale,
     RequestRejected,
     RescaleResult,
@@ -81,6 +82,8 @@ class Job:
     _deployed_attempt: Attempt | None = None
     """The last attempt whose subtasks were deployed."""
     _initial_counts: Mapping[str, PartCounts] | None = None
+    _is_deployed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while the subtasks of an attempt run, and when the job is over."""
     _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     _lifecycle: JobLifecycle = field(default_factory=JobLifecycle)
     _pending_rescale: PendingRescale | None = None
@@ -105,6 +108,7 @@ class Job:
             await self._run_attempts()
         finally:
             lifecycle.end()
+            self._is_deployed.set()
             self._reject_rescale(RequestRejected("the job has ended"))
         return JobOutcome(
             lifecycle.failure,
@@ -150,8 +154,15 @@ class Job:
         """Take a checkpoint of all input so far. Return its number.
 
         It is complete then, and all its output is committed. It stays until `release_checkpoint`,
-        for which the end of the job waits. Raises RequestRejected.
+        for which the end of the job waits. If the job restarts meanwhile, the checkpoint is taken
+        once more. Raises RequestRejected.
         """
+        try:
+            return await self._require_attempt().take_checkpoint()
+        except InterruptedRequest:
+            await self._is_deployed.wait()
+            if self._lifecycle.is_over:
+                raise
         return await self._require_attempt().take_checkpoint()
 
     def release_checkpoint(self, number: int) -> None:
@@ -175,7 +186,7 @@ class Job:
             plan, count, asyncio.get_running_loop().create_future()
         )
         try:
-            self.release_checkpoint(await self.take_checkpoint())
+            self.release_checkpoint(await self._require_attempt().take_checkpoint())
             self._require_attempt().stop_for_rescale(partial(self._record_pause, change))
         except BaseException:
             self._pending_rescale = None
@@ -250,6 +261,7 @@ class Job:
 
     async def _handle_failure(self, failed: Failure) -> None:
         """Go back to the old plan, or wait to restart if that is allowed."""
+        self._is_deployed.clear()
         step = self._lifecycle.fail_attempt(failed)
         if step == "revert":
             self._revert_spec()
@@ -325,6 +337,7 @@ class Job:
 
     def _on_deployed(self) -> None:
         self._deployed_attempt = attempt = self._attempt
+        self._is_deployed.set()
         change = self._pending_rescale
         if self._lifecycle.deploy() and change is not None and attempt is not None:
             restored = attempt.restored_checkpoint

@@ -18,6 +18,9 @@ was drained, or a stop was requested. 2: to "over" if a stop was requested, or n
 `failure` says why. 3: back to the old plan at once; to "over" if a stop was requested. 4: the
 rescale is complete.
 
+The first loss of a worker after a stop request restarts the job nevertheless, if a restart is left,
+so that its last checkpoint is taken once more.
+
 A stop may be requested in any state, and is not withdrawn. A job that waits to restart is stopped
 at once. One to be drained has to run for that: it restarts first, and a rescale is completed. An
 error that is raised before anything is read leads to "over" from anywhere (`end`).
@@ -80,6 +83,8 @@ class JobLifecycle:
     is_restored: bool = False
     """Whether the attempt starts from a checkpoint."""
     _is_stopped: bool = False
+    _is_stop_repeated: bool = False
+    """Whether the job restarts to be stopped, because a worker was lost meanwhile."""
 
     @property
     def is_over(self) -> bool:
@@ -147,9 +152,10 @@ class JobLifecycle:
             self.state = "starting"
             self._stop_if_requested()
             return "revert"
-        if self.stop_request:
+        if self.stop_request and (self._is_stop_repeated or not failure.is_worker_lost):
             self.give_up(failure)
             return "end"
+        self._is_stop_repeated = bool(self.stop_request)
         return "restart"
 
     def wait_to_restart(self, failure: Failure) -> None:
@@ -159,7 +165,8 @@ class JobLifecycle:
     def resume(self) -> None:
         """End the wait, by its delay or by a stop."""
         self.state, self.failure = "starting", None
-        self._stop_if_requested()
+        if not self._is_stop_repeated:
+            self._stop_if_requested()
 
     def give_up(self, failure: Failure) -> None:
         """End the job by a failure."""

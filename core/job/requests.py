@@ -27,6 +27,10 @@ class RequestRejected(Exception):
         self.hint = hint
 
 
+class InterruptedRequest(RequestRejected):
+    """A request that the end of its attempt has interrupted: the next attempt may serve it."""
+
+
 @dataclass(frozen=True, slots=True)
 class RescaleResult:
     """The result of rescaling a running job."""
@@ -86,6 +90,13 @@ class CheckpointRequests:
             self._reject_pinned(
                 each, future, RequestRejected(f"checkpoint {each} failed: {why}", hint)
             )
+
+    def postpone(self, number: int) -> None:
+        """Have the next checkpoint serve the requests of this one, which was given up."""
+        for each, future in self._pop_served(number):
+            self.pins.pin(number + 1)
+            self.pins.release(each)
+            self._pending.append((number + 1, future))
 
     def reject_after(self, number: int, refused: RequestRejected) -> None:
         """Reject all requests that wait for a checkpoint after this one."""

@@ -185,6 +185,7 @@ class ProcessPool:
             "workers",
             hint="memory may have run out: the system's log says so" if "SIGKILL" in why else "",
             is_transient=True,
+            is_worker_lost=True,
         )
         if can_restart:
             own = frozenset(id for id, at in self._placement.items() if at == number)

@@ -33,7 +33,7 @@ def test_a_successor_does_not_take_rows_that_no_checkpoint_has(tmp_path: Path) -
     """The killed worker has stored its rows for the first checkpoint, which is never complete."""
     with running_job(tmp_path, SPILLING, fault="worker 2: snapshot.acknowledging:2") as job:
         wait_for_rows(tmp_path, "spilling", 10000)
-        run_command(tmp_path, "savepoint", "spilling")
+        assert run_command(tmp_path, "savepoint", "spilling").returncode == 0
         wait_for_rows(tmp_path, "spilling", 10000, attempt=2)
         run_command(tmp_path, "stop", "spilling")
         assert job.wait(60) == 0

@@ -190,6 +190,15 @@ def test_a_request_waits_for_the_end_of_the_restart() -> None:
     assert coordinator.receive(RegionsReady(1, RestoredState()), 3)[-1] == TriggerCheckpoint(1)
 
 
+def test_a_requested_checkpoint_that_is_given_up_is_taken_after_the_restart() -> None:
+    coordinator = job()
+    assert coordinator.request_checkpoint(5) == (1, [TriggerCheckpoint(1)])
+    failed, *_ = lose(coordinator, REGIONS[0])
+    assert failed == CheckpointFailed(1, LOSS.message, is_repeated=True)
+    messages = coordinator.receive(RegionsReady(1, RestoredState()), 16)
+    assert messages[-1] == TriggerCheckpoint(2)
+
+
 def test_a_restarted_reader_gets_the_drift_limit() -> None:
     coordinator = job(s=WatermarkAlignment(10))
     coordinator.receive(WatermarkReport(P, 5), 1)

@@ -95,6 +95,21 @@ def test_a_failure_while_stopping_ends_the_job() -> None:
     assert (job.status, job.failure, job.is_stopped) == ("over", FAILED, False)
 
 
+@pytest.mark.parametrize(("drain", "status"), [(False, "stopping"), (True, "draining")])
+def test_a_stop_during_which_a_worker_is_lost_is_repeated_once(drain: bool, status: str) -> None:
+    lost = Failure("worker 1 was lost", "workers", is_worker_lost=True)
+    job = running()
+    job.request_stop(drain=drain)
+    assert job.fail_attempt(lost) == "restart"
+    job.wait_to_restart(lost)
+    job.resume()
+    job.start_attempt(is_restored=True)
+    assert (job.state, job.status) == ("starting", status)
+    job.deploy()
+    assert job.fail_attempt(lost) == "end"
+    assert (job.status, job.failure, job.is_stopped) == ("over", lost, False)
+
+
 def test_a_job_that_waits_to_restart_is_stopped_at_once() -> None:
     job = restarting()
     job.request_stop(drain=False)

@@ -82,7 +82,7 @@ def fork(rows):
     if not os.path.exists("forked"):
         open("forked", "w").close()
         if not os.fork():
-            time.sleep(60)
+            time.sleep(120)
             os._exit(0)
         os.kill(os.getpid(), 9)
     return rows
@@ -181,7 +181,7 @@ def test_a_stopped_worker_is_waited_for(tmp_path: Path) -> None:
 def test_a_child_that_user_code_forked_does_not_hide_the_end_of_its_worker(tmp_path: Path) -> None:
     (tmp_path / "forking.py").write_text(FORK)
     with running_job(tmp_path, FORKING) as job:
-        assert job.wait(30) == 0
+        assert job.wait(100) == 0
     assert len(read_events(tmp_path, "worker_lost")) == 1
     assert sorted(row["x"] for row in read_rows(tmp_path / "out")) == list(range(3000))
 

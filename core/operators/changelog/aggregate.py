@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US, SLOT, RunsLayout
+from headrace.core.api.state import KEY, NO_CLOCK_US, SLOT, RunsLayout
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
@@ -21,6 +21,7 @@ from headrace.core.operators.changelog.rows import (
     ROW_ID,
     ROWS_STATE,
     ChangeCompactor,
+    add_stored_values,
     find_groups,
 )
 from headrace.core.operators.changelog.weighted_rows import (
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 EMITTED_ROW = "__row"
 """The emitted row of a group; null where it did not pass `having`."""
-EARLIER_TIME = "__earlier"
 
 
 def get_fold_columns(fold: AggregateFold) -> dict[str, pl.DataType]:
@@ -176,7 +176,6 @@ class ChangelogAggregateOperator(StatelessOperator):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the new row of each group that has changes in the batch."""
-        import polars as pl
 
         if not frame.height:
             return
@@ -185,11 +184,7 @@ class ChangelogAggregateOperator(StatelessOperator):
         )
         changes = self._rows.read_changes(frame)
         groups = find_groups(changes, self._grouping)
-        found = self._table.find(groups[KEY]).drop(KEY_INDEX).rename({NEWEST_TIME: EARLIER_TIME})
-        groups = groups.join(found, on=KEY, how="left", maintain_order="left")
-        groups = groups.with_columns(
-            pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME)
-        )
+        groups = add_stored_values(groups, self._table.find(groups[KEY]))
         results = self._compute_results(self._rows.update(changes, groups))
         self._store_results(groups, results)
         out = self._diff_results(groups, results)

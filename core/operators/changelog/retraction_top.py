@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import KEY, KEY_INDEX, KeyedTable
-from headrace.core.operators.changelog.rows import NEWEST_TIME, ROWS_STATE, find_groups
+from headrace.core.api.state import KEY, KeyedTable
+from headrace.core.operators.changelog.rows import (
+    NEWEST_TIME,
+    ROWS_STATE,
+    add_stored_values,
+    find_groups,
+)
 from headrace.core.operators.changelog.weighted_rows import (
     WeightedRows,
     consolidate,
@@ -34,8 +39,6 @@ from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORD
 
 if TYPE_CHECKING:
     import polars as pl
-
-EARLIER_TIME = "__earlier"
 
 
 class RetractionTopOperator(StatelessOperator):
@@ -69,10 +72,8 @@ class RetractionTopOperator(StatelessOperator):
         now = consolidate(pl.concat([before, changes.select(before.columns)]))
         stored.add(now)
         ranked = self._ranks.rank_rows(self._grouping.encode_keys(repeat_rows(now)), (KEY,))
-        found = table.find(groups[KEY]).drop(KEY_INDEX)
-        groups = groups.join(
-            found.select(KEY, pl.col(NEWEST_TIME).alias(EARLIER_TIME)), on=KEY, how="left"
-        ).with_columns(pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME))
+        found = table.find(groups[KEY])
+        groups = add_stored_values(groups, found)
         self._store_ranks(groups, ranked, table)
         yield from self._emit_changes(_unnest_ranks(found), ranked, groups, frame)
 

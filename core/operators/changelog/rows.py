@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import KEY, SLOT, RunsLayout, StepState
+from headrace.core.api.state import KEY, KEY_INDEX, SLOT, RunsLayout, StepState
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME
@@ -31,6 +31,10 @@ IS_DELETE = "__gone"
 
 NEWEST_TIME = "__last"
 """The greatest event time of the changelog rows of a group."""
+
+
+EARLIER_TIME = "__earlier"
+"""The stored NEWEST_TIME of a group, next to that of new rows."""
 
 
 class ChangeCompactor:
@@ -63,6 +67,16 @@ def find_groups(changes: pl.DataFrame, grouping: GroupingKey) -> pl.DataFrame:
     last = pl.col(EVENT_TIME).max() if timed else pl.lit(None, dtype=to_polars(TIMESTAMP))
     key = (pl.col(name).first() for name in grouping.internal_names)
     return changes.group_by(KEY, maintain_order=True).agg(*key, last.alias(NEWEST_TIME))
+
+
+def add_stored_values(groups: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """Add the stored values of groups that have any; NEWEST_TIME is then the later of both."""
+    import polars as pl
+
+    stored = found.drop(KEY_INDEX).rename({NEWEST_TIME: EARLIER_TIME})
+    joined = groups.join(stored, on=KEY, how="left", maintain_order="left")
+    newest = pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME)
+    return joined.with_columns(newest).drop(EARLIER_TIME)
 
 
 ROWS_STATE = "rows"

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US, KeyedTable
+from headrace.core.api.state import KEY, NO_CLOCK_US, KeyedTable
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
     NEWEST_TIME,
@@ -24,6 +24,7 @@ from headrace.core.operators.changelog.rows import (
     VERSION,
     ChangeCompactor,
     VersionedRows,
+    add_stored_values,
     find_groups,
 )
 from headrace.core.operators.folds import RowRanking, get_row_types
@@ -123,9 +124,6 @@ RERANK_AFTER = "__due"
 ROW_COUNT = "__count"
 
 
-EARLIER_TIME = "__earlier"
-
-
 class ChangelogTopOperator(StatelessOperator):
     """The operator of `top` over a changelog."""
 
@@ -194,10 +192,8 @@ class ChangelogTopOperator(StatelessOperator):
         """Join the touched groups with their stored values."""
         import polars as pl
 
-        found = table.find(touched[KEY]).drop(KEY_INDEX).rename({NEWEST_TIME: EARLIER_TIME})
-        groups = touched.join(found, on=KEY, how="left", maintain_order="left")
+        groups = add_stored_values(touched, table.find(touched[KEY]))
         return groups.with_columns(
-            pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME),
             pl.col(IS_COMPLETE).fill_null(True),
             pl.col(VERSION).fill_null(0) + 1,
             pl.col(RERANK_AFTER).fill_null(0),

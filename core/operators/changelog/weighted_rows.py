@@ -88,11 +88,6 @@ class WeightedRows:
         self._key = list(key)
         self._runs = state.open_runs(name, RunsLayout(self.types, tuple(key), consolidate))
 
-    @property
-    def row_count(self) -> int:
-        """About how many rows are stored."""
-        return self._runs.rows
-
     def count_deferred_rows(self, keys: int) -> int:
         """Return how many stored rows the lookup of so many keys has to process."""
         if self._is_selective(keys):

@@ -53,11 +53,6 @@ class Aggregate:
     """Whether it reads rows that are added and removed."""
 
     @property
-    def reads_changes(self) -> bool:
-        """Whether rows that it has read may change."""
-        return self.reads_retractions or self.changelog_key is not None
-
-    @property
     def stores_rows(self) -> bool:
         """Whether it stores the rows that it reads, because removed ones cannot be subtracted."""
         calls = (call for column in self.columns for call in column.expression.calls)
@@ -118,14 +113,9 @@ class Top:
     """Whether it reads rows that are added and removed."""
 
     @property
-    def reads_changes(self) -> bool:
-        """Whether rows that it has read may change."""
-        return self.reads_retractions or self.changelog_key is not None
-
-    @property
     def stores_rows(self) -> bool:
         """Whether it stores all rows that it reads, and not only the first ones."""
-        return self.reads_changes
+        return self.reads_retractions or self.changelog_key is not None
 
     def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""

@@ -27,7 +27,7 @@ from headrace.core.checkpoint.manifest import (
     describe_parts,
     parse_manifest,
 )
-from headrace.core.checkpoint.removed_rows import find_conflicts
+from headrace.core.checkpoint.removed_rows import counts_rows, find_conflicts
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import (
     Fingerprint,
@@ -36,7 +36,6 @@ from headrace.core.plan.fingerprint import (
     describe_call,
     describe_fingerprint,
     describe_ttl,
-    reads_retractions,
 )
 from headrace.core.types.data_types import quote_name
 
@@ -144,7 +143,7 @@ def _compare_states(
         if step in findings.options.fresh_parts:
             findings.notes.append(f"{step} starts fresh, without its state")
         elif step in now:
-            _compare_state(step, was, now[step], findings)
+            _compare_state(step, was, now[step], findings, counts_rows(plan.part(step)))
         else:
             cause, hint = "which is not in the pipeline", "add the step again"
             if step in names:
@@ -155,8 +154,13 @@ def _compare_states(
 
 
 def _compare_state(
-    step: str, was: Fingerprint, now: Fingerprint, findings: CompatibilityReport
+    step: str,
+    was: Fingerprint,
+    now: Fingerprint,
+    findings: CompatibilityReport,
+    is_counted: bool,
 ) -> None:
+    """Compare a state; `is_counted`: it counts rows that are added and removed."""
     reset = f"--reset-state {step} drops its state"
     texts = f"      was: {describe_fingerprint(was)}\n      is:  {describe_fingerprint(now)}"
     if why := _find_difference(was, now):
@@ -166,7 +170,7 @@ def _compare_state(
     if "shown" in was.states and "shown" not in now.states:
         missing.append("the emitted rows that may change")
     added = _list_missing(now, was)
-    if reads_retractions(now) and (missing or added):
+    if is_counted and (missing or added):
         message = f"the state of {step} has other columns: {', '.join([*missing, *added])}"
         findings.reject(f"{message}\n{texts}", "undo the change")
         return

@@ -138,13 +138,9 @@ def dedup_text(operation: nodes.Dedup) -> str:
     return f"dedup, keep {operation.keep}{' by event time' if operation.uses_event_time else ''}"
 
 
-CURRENT_ROWS = ", current rows"
-"""The end of the canonical text of a join of rows that are added and removed."""
-
-
-def conversion_text(output: str) -> str:
+def conversion_text(operation: nodes.ChangelogConversion) -> str:
     """Return the canonical text of a conversion: what it makes of changes."""
-    return f"changes as {output}"
+    return f"changes as {operation.output}"
 
 
 def join_text(join: nodes.Join) -> str:
@@ -312,7 +308,7 @@ def _keyed_texts(operation: nodes.KeyedOperation) -> Iterator[str]:
         case nodes.Dedup():
             yield dedup_text(operation)
         case nodes.ChangelogConversion():
-            yield conversion_text(operation.output)
+            yield conversion_text(operation)
         case nodes.Process(body=body):
             yield from _body_texts(body)
         case nodes.Apply():

@@ -38,7 +38,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.expressions.typed import ColumnReference
@@ -46,7 +46,6 @@ from headrace.core.pipeline.default_values import format_duration
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.canonical import (
-    CURRENT_ROWS,
     apply_text,
     column_text,
     conversion_text,
@@ -279,7 +278,7 @@ def _operation_text(keyed: nodes.KeyedOperation) -> str:
         case nodes.Dedup():
             return dedup_text(keyed)
         case nodes.ChangelogConversion():
-            return conversion_text(keyed.output)
+            return conversion_text(keyed)
         case nodes.Apply():
             return apply_text(keyed)
         case nodes.Process(body=body):
@@ -289,20 +288,6 @@ def _operation_text(keyed: nodes.KeyedOperation) -> str:
 
 def _format_suffix(keyed: nodes.Aggregate | nodes.Top) -> str:
     return format_changelog_suffix(keyed.changelog_key, reads_retractions=keyed.reads_retractions)
-
-
-def reads_retractions(fingerprint: Fingerprint) -> bool:
-    """Whether the step reads rows that are added and removed."""
-    suffix = format_changelog_suffix(None, reads_retractions=True)
-    return fingerprint.operation.endswith((suffix, CURRENT_ROWS, conversion_text("upsert")))
-
-
-def read_conversion_output(fingerprint: Fingerprint) -> Literal["retract", "upsert"] | None:
-    """Return what the step converts changes into; None if it does something else."""
-    prefix, _, output = fingerprint.operation.rpartition(" ")
-    if prefix != "changes as":
-        return None
-    return "retract" if output == "retract" else "upsert"
 
 
 def _describe_rows(

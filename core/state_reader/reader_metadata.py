@@ -6,6 +6,8 @@
      "of": {"price": "double"},                 the columns that are read, or those of stored rows
      "top": {"rows": 3, "by": ["price desc"]},  null if the step is no top
      "process": {"seen": ["list", ["string"], false]},   the state of a class; null if there is none
+     "weighted": false,                         does it count rows that are added and removed
+     "conversion": null,                        the kind of changes that the step converts into
      "join": {"type": "inner", ...},            of two inputs (`join_metadata`), replaces most
      "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
 
@@ -79,6 +81,8 @@ def _describe_keyed(
         "top": _describe_top(keyed) if isinstance(keyed, nodes.Top) else None,
         "window": _describe_window(window) if window else None,
         "process": _describe_states(keyed.body) if isinstance(keyed, nodes.Process) else None,
+        "weighted": isinstance(keyed, nodes.Aggregate | nodes.Top) and keyed.reads_retractions,
+        "conversion": keyed.output if isinstance(keyed, nodes.ChangelogConversion) else None,
     }
 
 

@@ -19,12 +19,7 @@ from headrace.core.expressions import ExpressionErrors, type_expression
 from headrace.core.expressions.typed import NOWHERE, ColumnReference
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.fingerprint import (
-    Fingerprint,
-    parse_fingerprint,
-    read_conversion_output,
-    reads_retractions,
-)
+from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
 from headrace.core.plan.nodes.matching import WindowMatch
 from headrace.core.plan.nodes.windows import Evict, Trigger, Window
 from headrace.core.plan.rankings import parse_ordering
@@ -133,14 +128,14 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
         bool(fingerprint.ttl),
         "rows" in fingerprint.states,
     )
-    weighted = reads_retractions(fingerprint)
+    weighted = bool(reading.get("weighted"))
     if top := reading["top"]:
         by = tuple(_parse_ranking(text, of) for text in top["by"])
         ranked = nodes.Top(made, window, top["rows"], by, reads_retractions=weighted)
         return StateSchema(key, ranked, of, timed, ttl, False, changes)
     if (states := reading.get("process")) is not None:
         return StateSchema(key, nodes.Process(made, of, timed, rebuild_body(states)), of, timed)
-    if (output := read_conversion_output(fingerprint)) is not None:
+    if (output := reading.get("conversion")) is not None:
         return StateSchema(key, nodes.ChangelogConversion(made, output, of, timed), of, timed)
     if fingerprint.operation.startswith("dedup"):
         return StateSchema(key, nodes.Dedup(made, "first"), of, timed, ttl)

@@ -28,7 +28,12 @@ from headrace.core.operators.windows.trigger_calls import (
     OpenWindow,
     TriggerCaller,
 )
-from headrace.core.operators.windows.trigger_timers import FIRING_TIME, DueTimers, TimerIndex
+from headrace.core.operators.windows.trigger_timers import (
+    FIRING_TIME,
+    DueTimers,
+    TimerIndex,
+    record_timers,
+)
 from headrace.core.plan.nodes import WindowedOperation
 from headrace.core.types.elements import MAX_WATERMARK_US
 
@@ -136,14 +141,13 @@ class UserTriggerSessions(TriggerSessionOperator):
         ended_us: int,
         taken: TimerIndex | None = None,
     ) -> None:
-        """Record the first timers of keys, by both clocks, after calls of the class.
+        """Record the first timers of keys in sessions that close after a time."""
+        import polars as pl
 
-        `before` are the sessions as they were, whose timers are recorded, except in the index from
-        which the keys were `taken`.
-        """
-        for timers in self._timers.values():
-            known = None if timers is taken else self._find_first(timers, before, ended_us)
-            timers.add(self._find_first(timers, now, ended_us), known)
+        if not self._timers:
+            return
+        is_open = pl.col(FRAGMENT_END) + (self._gap_us + 1) > ended_us
+        record_timers(self._timers.values(), now.filter(is_open), before.filter(is_open), taken)
 
     def _add_states(self, sessions: pl.DataFrame, merged: MergedSessions) -> pl.DataFrame:
         """Add what the class stores of each session."""
@@ -160,15 +164,6 @@ class UserTriggerSessions(TriggerSessionOperator):
             named, has_ended = self._caller.build_window(bounds), closes_us <= self._ended_us
             windows.append(OpenWindow(bounds, named, closes_us, has_ended, state))
         return windows
-
-    def _find_first(
-        self, timers: TimerIndex, sessions: pl.DataFrame, ended_us: int
-    ) -> pl.DataFrame:
-        """Return the first timers of keys in sessions that close after a time."""
-        import polars as pl
-
-        closes = pl.col(FRAGMENT_END) + (self._gap_us + 1)
-        return timers.find_first(sessions.filter(closes > ended_us))
 
     def _emit_closed(self, until_us: int) -> Iterator[Output]:
         """Emit what timers fire and the sessions that close up to a time, in the order of time."""

@@ -6,7 +6,7 @@ has timers, at most that of its first one; it is looked up when a clock passes i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -97,6 +97,22 @@ class TimerIndex:
             earlier = pl.col(FIRST_TIMER) < pl.col(SLOT)
             first = first.filter(earlier | pl.col(SLOT).is_null()).drop(SLOT)
         self._runs.add(first.rename({FIRST_TIMER: SLOT}).select(*self._key, SLOT))
+
+
+def record_timers(
+    indexes: Iterable[TimerIndex],
+    now: pl.DataFrame,
+    known: pl.DataFrame | None,
+    taken: TimerIndex | None = None,
+) -> None:
+    """Record the first timers of keys, by both clocks, after calls of the class.
+
+    `now` and `known` are the open windows after and before the calls. The timers of `known` are
+    recorded, except in the index from which the keys were `taken`.
+    """
+    for timers in indexes:
+        before = None if known is None or timers is taken else timers.find_first(known)
+        timers.add(timers.find_first(now), before)
 
 
 @dataclass(frozen=True, slots=True)

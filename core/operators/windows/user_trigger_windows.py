@@ -33,6 +33,7 @@ from headrace.core.operators.windows.trigger_timers import (
     FIRING_TIME,
     DueTimers,
     TimerIndex,
+    record_timers,
 )
 from headrace.core.operators.windows.window_operator import WindowComponents
 from headrace.core.plan.nodes import WINDOW_BOUNDS
@@ -145,12 +146,6 @@ class UserTriggerWindows(RowTriggerWindows):
         times = pl.Series(FIRING_TIME, [each.at_us + 1 for each in firings], pl.Int64)
         return known[[each.window for each in firings]].with_columns(times)
 
-    def _find_first(self, timers: TimerIndex, windows: pl.DataFrame, ended_us: int) -> pl.DataFrame:
-        """Return the first timers of keys in windows that end after a time."""
-        import polars as pl
-
-        return timers.find_first(windows.filter(pl.col(SLOT) > ended_us))
-
     def _fire(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
         known = self._pane_state.runs.take_keys(rows.select(self._pane_state.key).unique())
         return self._fire_windows(rows, known)
@@ -202,16 +197,14 @@ class UserTriggerWindows(RowTriggerWindows):
         ended_us: int,
         taken: TimerIndex | None = None,
     ) -> None:
-        """Record the first timers of keys, by both clocks, after calls of the class.
+        """Record the first timers of keys in windows that end after a time."""
+        import polars as pl
 
-        `known` are the windows as they were, whose timers are recorded, except in the index from
-        which the keys were `taken`.
-        """
-        for timers in self._timers.values():
-            before = None
-            if known is not None and timers is not taken:
-                before = self._find_first(timers, known, ended_us)
-            timers.add(self._find_first(timers, now, ended_us), before)
+        if not self._timers:
+            return
+        is_open = pl.col(SLOT) > ended_us
+        before = None if known is None else known.filter(is_open)
+        record_timers(self._timers.values(), now.filter(is_open), before, taken)
 
     def _open_windows(self, groups: pl.DataFrame, known: pl.DataFrame | None) -> list[OpenWindow]:
         """Return these windows with the stored state of the class."""

@@ -47,6 +47,16 @@ def of_one_input(data: st.DataObject) -> tuple[str, Splits]:
     return text, splits
 
 
+def of_two_inputs(
+    data: st.DataObject, pipelines: st.SearchStrategy[str]
+) -> tuple[str, dict[str, Splits]]:
+    """One of the pipelines of the sources `a` and `b`, and the rows of both, split by split."""
+    text = data.draw(pipelines)
+    sides = [data.draw(random_pipelines.SPLITS) for _ in range(2)]
+    text, in_order = perhaps_in_order(data, text, *sides)
+    return text, dict(zip("ab", in_order, strict=True))
+
+
 def perhaps_in_order(
     data: st.DataObject, text: str, *sides: Splits
 ) -> tuple[str, tuple[Splits, ...]]:

@@ -11,7 +11,7 @@ import sys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.reference import random_pipelines, random_tables
+from tests.support.reference import random_tables
 from tests.support.runtime import expected_rows
 
 LIVES = 6
@@ -20,7 +20,7 @@ LIVES = 6
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_a_query_over_tables_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
-    text, sides = drawn(data)
+    text, sides = expected_rows.of_two_inputs(data, random_tables.pipelines())
     expected_rows.run(data, text, sides)
 
 
@@ -30,17 +30,9 @@ def test_whatever_happens_a_query_over_tables_gives_its_rows(data: st.DataObject
     survive(data)
 
 
-def drawn(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits]]:
-    """A pipeline, and the rows of its two inputs, split by split."""
-    text = data.draw(random_tables.pipelines())
-    sides = [data.draw(random_pipelines.SPLITS) for _ in range(2)]
-    text, in_order = expected_rows.perhaps_in_order(data, text, *sides)
-    return text, dict(zip("ab", in_order, strict=True))
-
-
 def survive(data: st.DataObject) -> None:
     """Draw a query, rows, and what happens to it; run to the end, and compare."""
-    text, sides = drawn(data)
+    text, sides = expected_rows.of_two_inputs(data, random_tables.pipelines())
     expected_rows.survive(data, text, sides, LIVES)
 
 

@@ -365,7 +365,7 @@ class PlanBuilder:
         input_name = str(sink.from_)
         stream = self.streams.get(input_name)
         if stream and isinstance(stream.kind, nodes.Retract) and stream.kind.key is not None:
-            # What is written is known by its key.
+            # The removal of a row may arrive after the row that replaces it: sinks write by key.
             input_name = self._convert_changelog(input_name, "upsert")
             stream = self.streams[input_name]
         kind = stream.kind if stream else nodes.Append()

@@ -6,8 +6,8 @@
      "of": {"price": "double"},                 the columns that are read, or those of stored rows
      "top": {"rows": 3, "by": ["price desc"]},  null if the step is no top
      "process": {"seen": ["list", ["string"], false]},   the state of a class; null if there is none
-     "weighted": false,                         does it count rows that are added and removed
-     "conversion": null,                        the kind of changes that the step converts into
+     "weighted": true,                          only where it counts rows that are added and removed
+     "conversion": "retract",                   only where the step converts changes: into this kind
      "join": {"type": "inner", ...},            of two inputs (`join_metadata`), replaces most
      "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
 
@@ -72,7 +72,7 @@ def _describe_keyed(
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
     aggregates = keyed.columns if isinstance(keyed, nodes.Aggregate) else ()
     users = {c.name: call for c in aggregates if (call := _describe_user_aggregate(c)) is not None}
-    return {
+    metadata = {
         "key": [column.name for column in keyed.key],
         "timed": any(stream.has_event_time for stream in step.main_outputs),
         "columns": {c.name: str(c.text) for c in aggregates if c.name not in users},
@@ -81,9 +81,12 @@ def _describe_keyed(
         "top": _describe_top(keyed) if isinstance(keyed, nodes.Top) else None,
         "window": _describe_window(window) if window else None,
         "process": _describe_states(keyed.body) if isinstance(keyed, nodes.Process) else None,
-        "weighted": isinstance(keyed, nodes.Aggregate | nodes.Top) and keyed.reads_retractions,
-        "conversion": keyed.output if isinstance(keyed, nodes.ChangelogConversion) else None,
     }
+    if isinstance(keyed, nodes.Aggregate | nodes.Top) and keyed.reads_retractions:
+        metadata["weighted"] = True
+    if isinstance(keyed, nodes.ChangelogConversion):
+        metadata["conversion"] = keyed.output
+    return metadata
 
 
 def _list_input_columns(

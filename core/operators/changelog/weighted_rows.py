@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT, RunsLayout, StepState
+from headrace.core.operators.run_lookup import count_lookup_rows, is_selective
 from headrace.core.types.elements import DELETE, MAX_WATERMARK_US, WEIGHT
 from headrace.core.types.frames import add_columns, gather_rows, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
-
-LOOKUP_FACTOR = 8
-"""The number of stored rows per requested key above which keys are looked up."""
 
 
 def get_weights(frame: pl.DataFrame) -> pl.Series:
@@ -90,9 +88,7 @@ class WeightedRows:
 
     def count_deferred_rows(self, keys: int) -> int:
         """Return how many stored rows the lookup of so many keys has to process."""
-        if self._is_selective(keys):
-            return self._runs.estimate_deferred_rows(for_lookup=True)
-        return self._runs.rows
+        return count_lookup_rows(self._runs, keys)
 
     def add(self, rows: pl.DataFrame) -> None:
         """Store changes, with their WEIGHT."""
@@ -104,7 +100,7 @@ class WeightedRows:
 
     def read(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of these keys, and perhaps of others; each key occurs once."""
-        if self._is_selective(keys.height):
+        if is_selective(self._runs, keys.height):
             found = self._runs.read_keys(keys, -1)
         else:
             found = self._runs.read(-1, MAX_WATERMARK_US)
@@ -120,6 +116,3 @@ class WeightedRows:
         if found is None:
             return pl.DataFrame(schema=self.types)
         return consolidate(found.select(*self.types))
-
-    def _is_selective(self, keys: int) -> bool:
-        return keys * LOOKUP_FACTOR < self._runs.rows

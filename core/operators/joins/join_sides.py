@@ -27,6 +27,7 @@ from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output
+from headrace.core.operators.run_lookup import count_lookup_rows, is_selective
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import JoinType
 from headrace.core.types.data_types import BIGINT, to_polars
@@ -164,11 +165,6 @@ SIDE_STATES = ("left", "right")
 """The names of the states of both sides."""
 
 
-LOOKUP_FACTOR = 8
-"""The number of stored rows per probing row above which keys are looked up.
-
-With fewer stored rows, all of them are read.
-"""
 FEW_KEYS = 64
 """Up to this number, looking up keys that repeat takes less time than finding out that they do."""
 
@@ -225,10 +221,6 @@ class JoinSideBuffer:
         time = [] if self._time is None else [rows[SLOT].alias(self._time)]
         return pick_columns(rows, self._output_columns, *time)
 
-    def is_selective(self, probe_count: int) -> bool:
-        """Whether this number of probing rows is small compared with the stored rows."""
-        return probe_count * LOOKUP_FACTOR < self.runs.rows
-
     def find_candidates(
         self, probe_rows: pl.DataFrame, near: tuple[int, int] | None
     ) -> pl.DataFrame | None:
@@ -237,18 +229,14 @@ class JoinSideBuffer:
         `near`: the bounds of the time from a row to its match; None if any time matches.
         """
         after, until = _compute_reach(probe_rows[SLOT], near)
-        if not self.is_selective(probe_rows.height):
+        if not is_selective(self.runs, probe_rows.height):
             return self.runs.read(after, until)
         keys = pick_columns(probe_rows, self.key)
         return self.runs.read_keys(keys.unique() if keys.height > FEW_KEYS else keys, after)
 
     def count_deferred_rows(self, probe_count: int) -> int:
         """Return the number of stored rows that a probe with this number of rows has to process."""
-        return (
-            self.runs.estimate_deferred_rows(for_lookup=True)
-            if self.is_selective(probe_count)
-            else self.runs.rows
-        )
+        return count_lookup_rows(self.runs, probe_count)
 
 
 def _compute_reach(slots: pl.Series, near: tuple[int, int] | None) -> tuple[int, int]:

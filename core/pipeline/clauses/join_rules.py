@@ -11,6 +11,8 @@ from headrace.core.pipeline.key_rules import EXCLUDES, KeyRule, check_rules, lis
 
 ONE_TIME_BOUND_HINT = "say one of within, as_of, ttl and window"
 UNMATCHED_JOIN_TYPES = ("left", "right", "full", "semi", "anti")
+RETRACTING_JOIN_TYPES = ("left", "right", "full", "anti")
+"""The types whose rows without a match may be emitted at once, and be removed later."""
 
 STEP_RULES = (
     KeyRule("join.as_of", EXCLUDES, "join.within", ONE_TIME_BOUND_HINT),
@@ -55,9 +57,24 @@ def check_join(join: Join, window: Window | None) -> Iterator[RuleViolation]:
     if join.as_of and join.ttl is not None and join.ttl.time == "processing":
         message = "join.ttl: as_of goes by event time"
         yield RuleViolation(("join", "ttl"), message, "leave out time: processing")
+    yield from _check_emit(join, window)
     yield from _check_late_to(join, window)
     if window is not None:
         yield from _check_join_window(join, window)
+
+
+def _check_emit(join: Join, window: Window | None) -> Iterator[RuleViolation]:
+    if join.emit != "at_once":
+        return
+    if join.type not in RETRACTING_JOIN_TYPES:
+        message = f"join.emit: at_once is for {', '.join(RETRACTING_JOIN_TYPES)} joins"
+        hint = f"leave it out: a join of type {join.type} emits a row with its first match"
+        yield RuleViolation(("join", "emit"), f"{message}, got {join.type}", hint)
+    limits = [key for key in ("within", "as_of", "ttl") if key in join.model_fields_set]
+    if limits or window is not None:
+        message = f"join.emit: at_once does not go with {limits[0] if limits else 'window'}"
+        hint = "leave it out, or let rows match without a limit in time"
+        yield RuleViolation(("join", "emit"), message, hint)
 
 
 def _check_late_to(join: Join, window: Window | None) -> Iterator[RuleViolation]:

@@ -139,6 +139,11 @@ class Join(DocumentModel):
     ttl: TimeToLive | None = Field(
         None, description="Rows further apart than this do not match, and are dropped."
     )
+    emit: Annotated[Literal["when_final", "at_once"], choice_of("when_final", "at_once")] = Field(
+        "when_final",
+        description="When a row without a match is emitted: when no match can come any more, or at "
+        "once; then it is removed when a match comes, and the output is a changelog.",
+    )
     late_to: LateTo | None = Field(
         None, description="Streams for rows that arrive too late: `{left: name, right: name}`."
     )

@@ -205,6 +205,18 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         (f"join: {{{ON}, as_of: true, type: full}}", "as_of is for inner and left joins, got full"),
         (f"join: {{{ON}, type: outer}}", "wanted inner, left, right, full, semi or anti"),
         (f"join: {{{ON}, late_to: {{left: late_left}}}}", "needs within, as_of, ttl or window"),
+        (
+            f"join: {{{ON}, emit: at_once}}",
+            "at_once is for left, right, full, anti joins, got inner",
+        ),
+        (
+            f"join: {{{ON}, type: left, within: 1s, emit: at_once}}",
+            "at_once does not go with within [leave it out, or let rows match without a limit",
+        ),
+        (
+            f"join: {{{ON}, type: left, emit: at_once}}, window: {{tumble: 1s}}",
+            "at_once does not go with window",
+        ),
         (f"join: {{{ON}, within: 1s, late_to: late_left}}", "[write late_to: {left: late_left}]"),
         (f"join: {{{ON}}}, window: {{count: 3}}", '"count" does not go with "join"'),
         (f"join: {{{ON}}}, window: {{tumble: 1s, trigger: {{count: 1}}}}", '"trigger" does not go'),

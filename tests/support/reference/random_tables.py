@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from headrace.core.pipeline.clauses.join_rules import RETRACTING_JOIN_TYPES
 from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
 
 TABLES = {
@@ -59,17 +60,19 @@ def table(draw: st.DrawFn, source: str, name: str, *, can_be_facts: bool) -> str
 @st.composite
 def steps(draw: st.DrawFn, last: Sequence[str] = (*WITHOUT_KEY, *BY_KEY)) -> str:
     """Draw the steps after the sources `a` and `b`; the last is called `step`."""
-    is_left_table = draw(st.booleans())
-    mine = draw(table("a", "mine", can_be_facts=not is_left_table))
-    theirs = draw(table("b", "theirs", can_be_facts=is_left_table))
     type = draw(st.sampled_from(TYPES))
+    at_once = type in RETRACTING_JOIN_TYPES and draw(st.booleans())
+    is_left_table = draw(st.booleans())
+    mine = draw(table("a", "mine", can_be_facts=at_once or not is_left_table))
+    theirs = draw(table("b", "theirs", can_be_facts=at_once or is_left_table))
     if type == "full":
         # In a full join by their keys, rows of both sides with null keys are not distinguished.
         theirs = theirs.replace("{from: b, ", "{from: b, where: k is not null, ")
         theirs = theirs.replace("where: k is not null, where: true", "where: k is not null")
     columns = ALONE if type in ("semi", "anti") else BOTH
     sides = "left: {from: mine, as: a}, right: {from: theirs, as: b}"
-    join = f"join: {{{sides}, on: '{draw(ON)}', type: {type}}}"
+    emit = ", emit: at_once" if at_once else ""
+    join = f"join: {{{sides}, on: '{draw(ON)}', type: {type}{emit}}}"
     joined = f"  joined: {{{join}, {columns}}}\n"
     return f"{mine}{theirs}{joined}  step: {{from: joined, {draw(st.sampled_from(last))}}}\n"
 

@@ -103,6 +103,10 @@ class SortedRuns(Protocol):
         """Remove all rows of slots up to `until`."""
         ...
 
+    def compact(self) -> None:
+        """Merge the rows in memory, so that reading all of them does not merge them each time."""
+        ...
+
     def read_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """Return the rows of these keys in slots after `after`, perhaps unmerged; they stay."""
         ...

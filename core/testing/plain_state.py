@@ -115,6 +115,9 @@ class PlainRuns:
         self._rows = self._rows.clear() if other_rows is None else other_rows
         return None if found is None else self._layout.merge(found)
 
+    def compact(self) -> None:
+        """Do nothing: rows are merged when they are read."""
+
     def estimate_deferred_rows(self, *, for_lookup: bool) -> int:
         """Return 0: no work is ever deferred."""
         return 0

@@ -125,6 +125,12 @@ class MemoryRuns:
         if is_wasteful:
             self._reclaim_deleted()
 
+    def compact(self) -> None:
+        """Merge all runs to one."""
+        if len(self._runs) > 1:
+            self._set_runs(self._merge_runs(self._runs))
+            self._merged_bytes = self._bytes
+
     def read_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """Return the rows of those keys filed after a slot."""
         if self._can_look_up(keys.height):

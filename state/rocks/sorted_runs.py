@@ -147,6 +147,10 @@ class SpillingRuns:
             cut = [self._split_file(spilled, until) for spilled in self._run_files]
             self._run_files = [remainder for remainder, _ in cut if remainder is not None]
 
+    def compact(self) -> None:
+        """Merge the runs in memory to one."""
+        self._memory.compact()
+
     def read_keys(self, keys: pl.DataFrame, after: int) -> pl.DataFrame | None:
         """Return the rows of those keys filed after a slot."""
         frames = [self._memory.read_keys(keys, after)]

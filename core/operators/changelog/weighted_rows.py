@@ -29,9 +29,14 @@ def get_weights(frame: pl.DataFrame) -> pl.Series:
 
 
 def consolidate(rows: pl.DataFrame) -> pl.DataFrame:
-    """Merge equal rows into one each, with the sum of their weights, and drop those without any."""
+    """Subtract removed rows: merge equal rows, and drop those whose weights add up to nothing.
+
+    Added rows alone are returned as they are, even if some are equal.
+    """
     import polars as pl
 
+    if (rows[WEIGHT] > 0).all():
+        return rows  # nothing is removed
     names = [name for name in rows.columns if name not in (WEIGHT, SLOT)]
     slot = [pl.col(SLOT).first()] if SLOT in rows.columns else []
     merged = rows.group_by(names, maintain_order=True).agg(pl.col(WEIGHT).sum(), *slot)
@@ -100,11 +105,13 @@ class WeightedRows:
 
     def read(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of these keys, and perhaps of others; each key occurs once."""
+        import polars as pl
+
         if is_selective(self._runs, keys.height):
-            found = self._runs.read_keys(keys, -1)
-        else:
-            found = self._runs.read(-1, MAX_WATERMARK_US)
-        return self._build_rows(found)
+            return self._build_rows(self._runs.read_keys(keys, -1))
+        self._runs.compact()
+        found = self._runs.read(-1, MAX_WATERMARK_US)
+        return pl.DataFrame(schema=self.types) if found is None else found.select(*self.types)
 
     def take(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Remove and return the rows of these keys; each key occurs once."""

@@ -5,10 +5,10 @@ process, including its start, and an independent client counts its output.
 
 `filter` keeps the half of a million bids with the higher price, with a checkpoint each second. The
 figure is million records a second exactly once, the best of the rounds. On stderr: the same with
-two subtasks, at least once, and Python loops over librdkafka that commit each second, a tuned one
-and, once, a plain one. `w1` keeps 11 %. `w3` aggregates 6 million bids in windows of 10 s by
-auction with a checkpoint every 5 s. Its figure is the time exactly once relative to at least once,
-the least of the rounds of each.
+two subtasks, with two workers, at least once, and Python loops over librdkafka that commit each
+second, a tuned one and, once, a plain one. `w1` keeps 11 %. `w3` aggregates 6 million bids in
+windows of 10 s by auction with a checkpoint every 5 s. Its figure is the time exactly once relative
+to at least once, the least of the rounds of each.
 `python -m benchmarks.kafka_pipelines [filter|w1|w3] [RECORDS] [ROUNDS]`
 """
 
@@ -81,7 +81,7 @@ class Bench:
         Topics(self.address).delete(target)
 
     def pipeline(
-        self, delivery: str, parallelism: int = 1, source: str = "bids"
+        self, delivery: str, parallelism: int = 1, workers: int = 1, source: str = "bids"
     ) -> Callable[[str], list[str]]:
         """Return the command of the pipeline."""
         windowed = self.work == "w3"
@@ -95,7 +95,7 @@ class Bench:
         def command(target: str) -> list[str]:
             named = {"address": self.address, "source": source, "target": target}
             text = PIPELINE.format(work=self.work, delivery=delivery, step=step, **said, **named)
-            return headrace(self.folder, text, parallelism)
+            return headrace(self.folder, text, parallelism, workers)
 
         return command
 
@@ -139,6 +139,7 @@ def filters(bench: Bench, rounds: int) -> None:
     ways: Mapping[str, Callable[[str], list[str]]] = {
         "exactly once": bench.pipeline(ONCE),
         "exactly once, two subtasks": bench.pipeline(ONCE, 2),
+        "exactly once, two workers": bench.pipeline(ONCE, 2, 2),
         "at least once": bench.pipeline(AGAIN),
         "the loop": partial(bench.loop, "tuned"),
     }
@@ -148,12 +149,15 @@ def filters(bench: Bench, rounds: int) -> None:
             bench.measure(name, command)
     bench.rows["the filter itself"] = expected(bench)
     assert len({*bench.rows.values()}) == 1, bench.rows
-    bench.measure("a start, and nothing to read", bench.pipeline(ONCE, source="none"))
-    nothing = bench.took.pop("a start, and nothing to read")[0]
+    starts = []
+    for workers in (1, 2):
+        start = bench.pipeline(ONCE, workers, workers, source="none")
+        bench.measure("a start, and nothing to read", start)
+        starts.append(bench.took.pop("a start, and nothing to read")[0])
     ours = bench.least("exactly once")
     print(f"kafka_pipelines {bench.work} {bench.records / ours.wall_s / 1e6:.3f} M records/s")
-    said = f"{nothing.wall_s:.2f} s, {nothing.cpu_s:.2f} s of CPU"
-    print(f"a start with nothing to read: {said}", file=sys.stderr)
+    said = ", ".join(f"{each.wall_s:.2f} s ({each.cpu_s:.2f} s of CPU)" for each in starts)
+    print(f"a start with nothing to read, one process and two workers: {said}", file=sys.stderr)
     bench.tell("the loop")
 
 

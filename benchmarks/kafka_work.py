@@ -53,12 +53,13 @@ def ran(command: list[str]) -> Took:
     return Took(wall_s, cpu_s)
 
 
-def headrace(folder: Path, pipeline: str, parallelism: int = 1) -> list[str]:
+def headrace(folder: Path, pipeline: str, parallelism: int = 1, workers: int = 1) -> list[str]:
     """Return the command that runs a pipeline."""
     (folder / "p.yaml").write_text(pipeline)
     return [
         *("-m", "headrace.cli", "run", str(folder / "p.yaml"), "--quiet", "--fresh"),
         *("--home", str(folder / "home"), "--parallelism", str(parallelism)),
+        *("--workers", str(workers)),
     ]
 
 

@@ -41,8 +41,7 @@ class WorkerPlan:
         if self.count > 1:
             for number, placed in self.placement.items():
                 shown = "; ".join(f"task {e.task}: {_format_subtasks(e.subtasks)}" for e in placed)
-                at = str(number).ljust(len(str(self.count)))
-                yield f"    {at}  {shown or 'nothing: there are fewer subtasks'}"
+                yield f"    {str(number).ljust(len(str(self.count)))}  {shown}"
         yield from (f"    {note}" for note in self.notes)
 
     def build_document(self) -> dict[str, object]:
@@ -60,7 +59,12 @@ class WorkerPlan:
 
 def plan_workers(pipeline: Pipeline, plan: Plan, *, batch: bool) -> WorkerPlan:
     """Return the workers that would run a pipeline."""
-    from headrace.core.plan.placement import group_by_worker, place_subtasks
+    from headrace.core.plan.placement import (
+        count_usable_workers,
+        describe_unused_workers,
+        group_by_worker,
+        place_subtasks,
+    )
 
     wanted, choice = pipeline.settings.workers, pipeline.worker_choice
     alone = [
@@ -68,13 +72,15 @@ def plan_workers(pipeline: Pipeline, plan: Plan, *, batch: bool) -> WorkerPlan:
         for name, source in pipeline.sources.items()
         if source.connector.source and not source.connector.source.is_replayable
     ]
-    count = 1 if alone else wanted
+    count = 1 if alone else min(wanted, count_usable_workers(plan))
     numbers = range(1, count + 1) if count > 1 else (0,)
     subtasks = {id: numbers[at] for id, at in place_subtasks(plan, count).items()}
-    placement = dict.fromkeys(numbers, ()) | group_by_worker(plan, subtasks)
+    placement = dict(sorted(group_by_worker(plan, subtasks).items()))
     notes = [*_list_notes(plan, count)]
     if alone and wanted > 1:
         notes.append(f"one process runs everything: {alone[0]} cannot be read again")
+    elif unused := describe_unused_workers(plan, wanted):
+        notes.append(unused)
     if batch and (ignored := _list_ignored(pipeline, wanted)):
         verb = "has" if len(ignored) == 1 else "have"
         notes.append(f"{_join(ignored)} {verb} no effect with --batch: Spark divides the work")

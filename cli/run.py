@@ -201,7 +201,7 @@ def run_resumable(
             job_id=job.job,
         )
         launch = add_control(launch, job.home, checked.loaded_pipeline, summary, record_event)
-        launch = add_workers(launch, checked.loaded_pipeline, job.home, record_event)
+        launch = add_workers(launch, checked.loaded_pipeline, plan, job.home, record_event)
         status = _launch_job(plan, settings, launch, report, job.home.state_folder)
         job.finish()
     return status

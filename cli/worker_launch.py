@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.core.coordination.messages import CoordinatorEvent
     from headrace.core.job.launch import LaunchOptions
     from headrace.core.pipeline.loader import LoadedPipeline
+    from headrace.core.plan import Plan
     from headrace.core.processes.worker_process import WorkerProcess
     from headrace.core.processes.worker_processes import WorkerProcesses
     from headrace.core.worker.connectors import OpenConnectors
@@ -27,11 +28,23 @@ POLARS_THREADS = "POLARS_MAX_THREADS"
 
 
 def add_workers(
-    launch: LaunchOptions, loaded: LoadedPipeline, home: Home, report: Callable[[JobEvent], None]
+    launch: LaunchOptions,
+    loaded: LoadedPipeline,
+    plan: Plan,
+    home: Home,
+    report: Callable[[JobEvent], None],
 ) -> LaunchOptions:
-    """Have the subtasks of a job run in worker processes; with one worker, there are none yet."""
+    """Have the subtasks of a job run in worker processes; with one worker, there are none yet.
+
+    Workers that would run no subtask are not started, which the user is told.
+    """
+    from headrace.core.plan.placement import count_usable_workers, describe_unused_workers
+
     build = partial(_build_processes, launch, loaded, home, report)
-    count = loaded.pipeline.settings.workers
+    wanted = loaded.pipeline.settings.workers
+    if unused := describe_unused_workers(plan, wanted):
+        launch.report_warning(unused)
+    count = min(wanted, count_usable_workers(plan))
     return replace(launch, open_workers=partial(_open_workers, build), worker_count=count)
 
 

@@ -239,7 +239,7 @@ class JobControl:
     async def _rescale_job(self, operation: Operation) -> None:
         plans, plan = self._pending_plans.pop(operation.id)
         stood_still_s, checkpoint = 0.0, None
-        workers, had = plans.worker_count, self.job.spec.worker_count
+        workers, had = plans.count_workers(plan), self.job.spec.worker_count
         if workers != had or find_changed_parallelism(self.job.plan, plan):
             self._set_progress(operation, "taking a checkpoint, then restarting from it")
             done = await self.job.rescale(plan, workers)

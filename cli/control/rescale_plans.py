@@ -16,7 +16,7 @@ from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.parallelism import set_parallelism, set_workers
 from headrace.core.pipeline.settings import MAX_WORKERS
 from headrace.core.plan import Plan, build_plan
-from headrace.core.plan.placement import place_subtasks
+from headrace.core.plan.placement import count_usable_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,9 @@ class RescalePlans:
 
     loaded_pipeline: LoadedPipeline
 
-    @property
-    def worker_count(self) -> int:
-        """The number of workers."""
-        return self.loaded_pipeline.pipeline.settings.workers
+    def count_workers(self, plan: Plan) -> int:
+        """Return the number of workers that run a plan."""
+        return min(self.loaded_pipeline.pipeline.settings.workers, count_usable_workers(plan))
 
     def replan(
         self, parallelism: int | None, parts: Mapping[str, int], workers: int | None = None
@@ -91,7 +90,7 @@ def _check_worker_range(workers: int) -> None:
 
 def _check_idle_workers(plan: Plan, workers: int) -> None:
     """Check that each worker has subtasks to run. Raises RequestError."""
-    used = len({*place_subtasks(plan, workers).values()})
+    used = count_usable_workers(plan)
     if used < workers:
         message = f"workers: only {used} of {workers} would have subtasks"
         most = max(count_subtasks(plan).values())

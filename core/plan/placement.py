@@ -1,7 +1,8 @@
 """The placement of subtasks on workers: which of them runs each subtask.
 
 Each slot has workers of its own, so that its subtasks are apart from those of other slots. Slots
-with more subtasks of a task get more workers. With fewer workers than slots, some slots share one.
+with more subtasks of a task get more workers, but none gets more than it can use. With fewer
+workers than slots, some slots share one.
 
 Within a slot, subtasks that are connected by forward edges are placed together: a worker then holds
 whole pipelines, and rows cross workers only where they are exchanged by key or between different
@@ -99,21 +100,51 @@ def group_by_worker(
     }
 
 
+def count_usable_workers(plan: nodes.Plan) -> int:
+    """Return the number of workers above which some would run no subtask."""
+    return sum(_count_usable_by_slot(plan).values())
+
+
+def describe_unused_workers(plan: nodes.Plan, workers: int) -> str:
+    """Describe the workers that would run no subtask and are not started; empty if there are none.
+
+    `workers` are those that were asked for.
+    """
+    usable = count_usable_workers(plan)
+    if usable >= workers:
+        return ""
+    if usable == 1:
+        return f"workers: {workers}: one process runs everything: a second would have no subtask"
+    return f"workers: {workers}: {usable} are used: more would have no subtask"
+
+
 def divide_workers(plan: nodes.Plan, workers: int) -> dict[str, range]:
-    """Return the workers of each slot, from 0; two slots share one only if there are too few."""
+    """Return the workers of each slot, from 0; two slots share one only if there are too few.
+
+    The last workers are of no slot if there are more than `count_usable_workers`.
+    """
     widths: dict[str, int] = {}
     for task in plan.tasks:
         widths[task.slot] = max(widths.get(task.slot, 0), task.parallelism)
     if workers < len(widths):
         return {slot: range(at % workers, at % workers + 1) for at, slot in enumerate(widths)}
-    counts = dict.fromkeys(widths, 1)
-    for _ in range(workers - len(widths)):
-        counts[max(widths, key=lambda slot: widths[slot] / counts[slot])] += 1
+    counts, usable = dict.fromkeys(widths, 1), _count_usable_by_slot(plan)
+    for _ in range(min(workers, sum(usable.values())) - len(widths)):
+        open_slots = [slot for slot in widths if counts[slot] < usable[slot]]
+        counts[max(open_slots, key=lambda slot: widths[slot] / counts[slot])] += 1
     divided, first = {}, 0
     for slot, count in counts.items():
         divided[slot] = range(first, first + count)
         first += count
     return divided
+
+
+def _count_usable_by_slot(plan: nodes.Plan) -> dict[str, int]:
+    """Return the number of workers over which the subtasks of each slot can be spread."""
+    usable: dict[str, int] = {}
+    for group in _group_tasks(plan):
+        usable[group.slot] = usable.get(group.slot, 0) + group.parallelism
+    return usable
 
 
 def _group_tasks(plan: nodes.Plan) -> list[_SlotGroup]:

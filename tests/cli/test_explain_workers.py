@@ -44,11 +44,19 @@ def test_each_worker_has_its_tasks_and_their_subtasks(headrace: Headrace) -> Non
     ]
 
 
-def test_a_worker_without_subtasks_is_told(headrace: Headrace) -> None:
-    alone = ["--set", "settings.parallelism=1", "--set", "settings.workers=12"]
-    assert explain_workers(headrace, *alone)[-2:] == [
-        "    11  nothing: there are fewer subtasks",
-        "    12  nothing: there are fewer subtasks",
+def test_workers_without_subtasks_are_not_started(headrace: Headrace) -> None:
+    many = ["--set", "settings.parallelism=1", "--set", "settings.workers=12"]
+    assert explain_workers(headrace, *many) == [
+        "workers: 3",
+        "    1  task 1: subtask 0",
+        "    2  task 3: subtask 0",
+        "    3  task 2: subtask 0",
+        "    workers: 12: 3 are used: more would have no subtask",
+    ]
+    text = PIPELINE.replace(", slot: heavy", "")
+    assert explain_workers(headrace, *many, text=text) == [
+        "workers: 1",
+        "    workers: 12: one process runs everything: a second would have no subtask",
     ]
 
 

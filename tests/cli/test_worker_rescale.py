@@ -38,6 +38,22 @@ def rescale(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def test_workers_without_subtasks_start_when_a_rescale_gives_them_some(tmp_path: Path) -> None:
+    text = SUMMED.replace("{path: totals}", "{path: totals}, slot: apart")
+    with running_job(tmp_path, text, arguments=("--workers", "3", "--parallelism", "1")) as job:
+        wait_for_rows(tmp_path, "summed", 100)
+        said = "workers: 3: 2 are used: more would have no subtask"
+        assert [each["message"] for each in read_events(tmp_path, "notice")] == [said]
+        assert len(read_events(tmp_path, "worker_started")) == 2
+        rescale(tmp_path, "--parallelism", "2")
+        wait_for_rows(tmp_path, "summed", 100, attempt=2)
+        assert run_command(tmp_path, "stop", "summed").returncode == 0
+        assert job.wait(60) == 0
+    assert len(read_events(tmp_path, "worker_started")) == 3
+    assert [each["workers"] for each in read_events(tmp_path, "rescaled")] == [3]
+    check_totals(tmp_path, keys=50)
+
+
 def test_a_running_job_changes_its_workers_and_the_parallelism_follows(tmp_path: Path) -> None:
     with running_job(tmp_path, SUMMED) as job:
         wait_for_rows(tmp_path, "summed", 100)

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import list_subtask_ids
-from headrace.core.plan.placement import place_subtasks
+from headrace.core.plan.placement import count_usable_workers, place_subtasks
 from tests.support.plans import SOURCE, plan_of
 
 KEYED = """
@@ -126,6 +126,19 @@ def test_slots_never_share_a_worker_if_there_are_enough(
     placed = place(plan, workers)
     assert not {*placed["orders"], *placed["out"]} & {*placed["heavy"]}
     assert len({*placed["orders"], *placed["heavy"]}) == min(workers, 2 * parallelism)
+
+
+@pytest.mark.parametrize(("default", "heavy"), [(1, 1), (1, 4), (3, 2), (4, 1)])
+def test_no_worker_up_to_the_usable_ones_is_without_subtasks(
+    tmp_path: Path, default: int, heavy: int
+) -> None:
+    text = SOURCE + SLOTS.format(parallelism=default, own=f", parallelism: {heavy}")
+    plan = plan_of(tmp_path, text)
+    usable = count_usable_workers(plan)
+    assert usable == 2 * default + heavy  # source and sink are not connected within their slot
+    for workers in range(1, usable + 3):
+        used = {*place_subtasks(plan, workers).values()}
+        assert used == {*range(min(workers, usable))}
 
 
 def test_slots_share_workers_if_there_are_too_few(tmp_path: Path) -> None:

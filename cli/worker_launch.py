@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.core.processes.worker_process import WorkerProcess
     from headrace.core.processes.worker_processes import WorkerProcesses
     from headrace.core.worker.connectors import OpenConnectors
-    from headrace.core.worker.pool import WorkerPool, WorkerPoolFactory, WorkerSpec
+    from headrace.core.worker.pool import WorkerPool, WorkerProvider, WorkerSpec
     from headrace.state.storage.home import Home
 
 MODULE = "headrace.cli.worker_process"
@@ -49,22 +49,36 @@ def add_workers(
 
 
 @asynccontextmanager
-async def _open_workers(build: Callable[[], WorkerProcesses]) -> AsyncIterator[WorkerPoolFactory]:
-    """Open what starts workers: what processes need is loaded by the first attempt with several."""
-    from headrace.core.worker.pool import start_in_process
-
-    start_workers: WorkerPoolFactory = start_in_process
+async def _open_workers(build: Callable[[], WorkerProcesses]) -> AsyncIterator[WorkerProvider]:
+    """Open what provides workers, until the job has ended."""
     async with AsyncExitStack() as stack:
+        yield _LazyProvider(build, stack)
 
-        async def start_attempt(
-            spec: WorkerSpec, connectors: OpenConnectors, send: Callable[[CoordinatorEvent], None]
-        ) -> WorkerPool:
-            nonlocal start_workers
-            if spec.worker_count > 1 and start_workers is start_in_process:
-                start_workers = await stack.enter_async_context(build())
-            return await start_workers(spec, connectors, send)
 
-        yield start_attempt
+class _LazyProvider:
+    """Provides workers; what processes need is loaded when there are several for the first time."""
+
+    def __init__(self, build: Callable[[], WorkerProcesses], stack: AsyncExitStack) -> None:
+        from headrace.core.worker.pool import InProcessProvider
+
+        self._build: Callable[[], WorkerProcesses] | None = build
+        self._stack = stack
+        self._provider: WorkerProvider = InProcessProvider()
+
+    async def prepare(self, count: int) -> None:
+        await (await self._choose_provider(count)).prepare(count)
+
+    async def start_attempt(
+        self, spec: WorkerSpec, connectors: OpenConnectors, send: Callable[[CoordinatorEvent], None]
+    ) -> WorkerPool:
+        provider = await self._choose_provider(spec.worker_count)
+        return await provider.start_attempt(spec, connectors, send)
+
+    async def _choose_provider(self, count: int) -> WorkerProvider:
+        if count > 1 and self._build is not None:
+            build, self._build = self._build, None
+            self._provider = await self._stack.enter_async_context(build())
+        return self._provider
 
 
 def _build_processes(

@@ -154,7 +154,7 @@ class Attempt:
         )
         self._connectors = ends
         self._committer = SinkCommitter(spec.plan, ends.sinks, self._post_event)
-        self._workers = await spec.start_workers(worker_spec, ends, self._post_event)
+        self._workers = await spec.workers.start_attempt(worker_spec, ends, self._post_event)
         self._region_restarts = RegionRestarts(
             spec, restored, ends, self._workers, self.choose_delay, self._post_event, self._fail
         )

@@ -174,8 +174,8 @@ class Job:
         """Continue with the same plan at another parallelism, or with another number of workers.
 
         The job stands still from a checkpoint to the restore from it; another checkpoint before
-        that leaves little to write meanwhile. If the caller is cancelled, a rescale that has begun
-        is completed. Raises RequestRejected.
+        that leaves little to write meanwhile, and new workers are started before. If the caller is
+        cancelled, a rescale that has begun is completed. Raises RequestRejected.
         """
         if self._pending_rescale is not None:
             raise RequestRejected(
@@ -186,12 +186,23 @@ class Job:
             plan, count, asyncio.get_running_loop().create_future()
         )
         try:
+            self._require_attempt()
+            await self._prepare_workers(count)
             self.release_checkpoint(await self._require_attempt().take_checkpoint())
             self._require_attempt().stop_for_rescale(partial(self._record_pause, change))
         except BaseException:
-            self._pending_rescale = None
+            try:
+                await self.spec.workers.prepare(self.spec.worker_count)
+            finally:
+                self._pending_rescale = None
             raise
         return await asyncio.shield(change.result)
+
+    async def _prepare_workers(self, count: int) -> None:
+        try:
+            await self.spec.workers.prepare(count)
+        except ConnectorError as error:
+            raise RequestRejected(error.message, error.hint) from error
 
     def _record_pause(self, change: PendingRescale) -> None:
         change.record_pause()

@@ -27,7 +27,7 @@ from headrace.core.job.signals import SignalHandler
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import Plan
 from headrace.core.plan.connector import Connectors
-from headrace.core.worker.pool import WorkerPoolFactory, start_in_process
+from headrace.core.worker.pool import InProcessProvider, WorkerProvider
 
 Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"
 """A coroutine that watches a running job; it is cancelled when the job is over."""
@@ -60,10 +60,10 @@ class LaunchOptions:
     """The checkpoint to start from."""
     job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """The id of the job."""
-    open_workers: Callable[[], AbstractAsyncContextManager[WorkerPoolFactory]] = lambda: (
-        nullcontext(start_in_process)
+    open_workers: Callable[[], AbstractAsyncContextManager[WorkerProvider]] = lambda: nullcontext(
+        InProcessProvider()
     )
-    """Opens what starts the workers of attempts, until the job has ended."""
+    """Opens what provides the workers of attempts, until the job has ended."""
     worker_count: int = 1
     """The number of workers at the start."""
     signals: SignalHandler = field(default_factory=SignalHandler)
@@ -112,8 +112,8 @@ def launch_job(
 
 
 async def _run_with_workers(job: Job, how: LaunchOptions) -> JobOutcome:
-    async with how.open_workers() as start_workers:
-        job.spec = replace(job.spec, start_workers=start_workers)
+    async with how.open_workers() as workers:
+        job.spec = replace(job.spec, workers=workers)
         return await _run_watched(job, how)
 
 

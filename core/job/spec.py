@@ -10,7 +10,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
-from headrace.core.worker.pool import WorkerPoolFactory, start_in_process
+from headrace.core.worker.pool import InProcessProvider, WorkerProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class JobSpec:
     bounds: ChannelBounds = field(default_factory=ChannelBounds)
     storage: CheckpointStorage | None = None
     """The checkpoint storage, if the job can resume from checkpoints."""
-    start_workers: WorkerPoolFactory = start_in_process
-    """Starts the workers of each attempt."""
+    workers: WorkerProvider = field(default_factory=InProcessProvider)
+    """Provides the workers of each attempt."""
     worker_count: int = 1
     """The number of workers of each attempt."""

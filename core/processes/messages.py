@@ -33,6 +33,11 @@ class WorkerSetup:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """The event that a worker process has read the pipeline, and can start its first attempt."""
+
+
+@dataclass(frozen=True, slots=True)
 class StartAttempt:
     """The command to open a worker's part of an attempt.
 

@@ -43,6 +43,7 @@ from headrace.core.processes.messages import (
     ConnectorRequest,
     StartAttempt,
     UserNotice,
+    WorkerReady,
 )
 from headrace.core.worker.connectors import WorkerConnectors, open_worker_connectors, share_lookups
 from headrace.core.worker.pool import WorkerSpec, build_worker
@@ -90,6 +91,7 @@ class WorkerServer:
 
         Replies to connectors come through at once: commands wait for what connectors do.
         """
+        self._control.post(AttemptMessage(0, WorkerReady()))
         handling = asyncio.create_task(self._handle_commands())
         receiving = asyncio.create_task(self._receive())
         await asyncio.wait((handling, receiving), return_when=asyncio.FIRST_COMPLETED)

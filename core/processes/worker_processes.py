@@ -19,12 +19,11 @@ from headrace.core.exchange.control_connection import ControlConnection
 from headrace.core.exchange.peer_lost import PeerLost
 from headrace.core.exchange.stream_end import StreamEnd, open_socket_pair
 from headrace.core.processes.lifeline import BEAT_S, SilenceWatch
-from headrace.core.processes.messages import AttemptMessage, WorkerSetup
+from headrace.core.processes.messages import AttemptMessage, WorkerReady, WorkerSetup
 from headrace.core.processes.process_pool import ProcessPool, WorkerHandle
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.core.worker.pool import (
     WorkerPool,
-    WorkerPoolFactory,
     WorkerSpec,
     start_in_process,
 )
@@ -74,6 +73,10 @@ class WorkerLink:
     on_lost: Callable[[WorkerLink, str], None]
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _watch: SilenceWatch = field(default_factory=SilenceWatch)
+    _is_ready: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the process can start an attempt, and when it is over."""
+    _end: str = ""
+    """How the process has ended; empty while it runs."""
     _why: str = ""
     """Why the process was killed; empty if it ends by itself."""
 
@@ -94,8 +97,15 @@ class WorkerLink:
         self._why = self._why or why
         self.process.kill()
 
+    async def wait_until_ready(self) -> None:
+        """Wait until the process can start an attempt. Raises ConnectorError if it has ended."""
+        await self._is_ready.wait()
+        if self._end:
+            raise ConnectorError(f"worker {self.number} cannot be started: {self._end}")
+
     async def end(self) -> None:
         """End the process, which need not finish anything, without counting it as lost."""
+        self._record_end("the job has restarted or ended")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -107,11 +117,19 @@ class WorkerLink:
             while True:
                 received = await self.control.receive()
                 assert isinstance(received.message, AttemptMessage)
-                self.on_message(self, received.message)
+                if isinstance(received.message.message, WorkerReady):
+                    self._is_ready.set()
+                else:
+                    self.on_message(self, received.message)
         except PeerLost:
             how = await self.process.wait()
             self._tasks[1].cancel()
-            self.on_lost(self, self._why or how)
+            self._record_end(self._why or how)
+            self.on_lost(self, self._end)
+
+    def _record_end(self, how: str) -> None:
+        self._end = self._end or how
+        self._is_ready.set()
 
     async def _watch_signs(self) -> None:
         loop = asyncio.get_running_loop()
@@ -139,12 +157,26 @@ class WorkerProcesses:
     _links: dict[int, WorkerLink] = field(default_factory=dict)
     _pool: ProcessPool | None = None
     """The workers of the current attempt."""
+    _is_closed: bool = False
 
-    async def __aenter__(self) -> WorkerPoolFactory:
-        return self.start_attempt
+    async def __aenter__(self) -> WorkerProcesses:
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def prepare(self, count: int) -> None:
+        """Start the processes that the current attempt lacks for so many workers.
+
+        They have read the pipeline then. Processes that neither of the two needs are ended. Raises
+        ConnectorError if one cannot be started.
+        """
+        current = self._pool.spec.worker_count if self._pool is not None else 0
+        await self._end_all_after(max(current, count if count > 1 else 0))
+        if count > 1 and not self._is_closed:
+            missing = [n for n in range(current + 1, count + 1) if n not in self._links]
+            links = [self._start_link(count, number) for number in missing]
+            await asyncio.gather(*(link.wait_until_ready() for link in links))
 
     async def start_attempt(
         self,
@@ -175,6 +207,7 @@ class WorkerProcesses:
 
     async def close(self) -> None:
         """End all processes."""
+        self._is_closed = True
         await self._end_all_after(0)
 
     async def _end_all_after(self, last: int) -> None:

@@ -1,13 +1,13 @@
 """The workers of an attempt, as its coordinator knows them: in this process, or in others.
 
-An attempt gets its pool from a factory, which may outlive it: processes can stay for the next one.
+An attempt gets its pool from a provider, which outlives it: processes can stay for the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import SnapshotStore
@@ -75,14 +75,28 @@ class WorkerSpec:
     """The number of workers; a single one runs in the coordinator's process."""
 
 
-WorkerPoolFactory: TypeAlias = (
-    "Callable[[WorkerSpec, OpenConnectors, Callable[[CoordinatorEvent], None]], "
-    "Awaitable[WorkerPool]]"
-)
-"""Starts the workers of an attempt; they send events by the last argument, on the attempt's loop.
+class WorkerProvider(Protocol):
+    """The workers of a job, which may outlive its attempts."""
 
-Raises ConnectorError or SnapshotError.
-"""
+    async def prepare(self, count: int) -> None:
+        """Start what an attempt with so many workers needs in addition to the current one.
+
+        They are ready to run subtasks then. What neither of the two needs is ended. Raises
+        ConnectorError if a worker cannot be started.
+        """
+        ...
+
+    async def start_attempt(
+        self,
+        spec: WorkerSpec,
+        connectors: OpenConnectors,
+        send: Callable[[CoordinatorEvent], None],
+    ) -> WorkerPool:
+        """Start the workers of an attempt; they send events by `send`, on the attempt's loop.
+
+        Raises ConnectorError or SnapshotError.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +144,22 @@ def build_worker(
         changed=spec.migrated_steps,
     )
     return Worker(builder, spec.run_context.kernel_executor, send)
+
+
+class InProcessProvider:
+    """Provides each attempt with a single worker in the coordinator's process."""
+
+    async def prepare(self, count: int) -> None:
+        """Do nothing: the worker starts at once."""
+
+    async def start_attempt(
+        self,
+        spec: WorkerSpec,
+        connectors: OpenConnectors,
+        send: Callable[[CoordinatorEvent], None],
+    ) -> WorkerPool:
+        """Return a pool of one worker in this process."""
+        return await start_in_process(spec, connectors, send)
 
 
 async def start_in_process(

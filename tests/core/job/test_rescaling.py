@@ -19,7 +19,7 @@ from headrace.core.job.job import Job
 from headrace.core.job.requests import RequestRejected
 from headrace.core.plan import nodes
 from headrace.core.worker.connectors import OpenConnectors
-from headrace.core.worker.pool import WorkerPool, WorkerSpec, start_in_process
+from headrace.core.worker.pool import InProcessProvider, WorkerPool, WorkerSpec, start_in_process
 from tests.support.runtime.crashing_jobs import PATIENT, Fate, FlakyMemory, Life
 from tests.support.runtime.memory_pipelines import plan_of
 
@@ -150,31 +150,73 @@ def test_a_plan_that_cannot_be_deployed_is_given_up_for_the_one_before(tmp_path:
     assert life.totals() == WHOLE
 
 
-def test_workers_that_cannot_be_started_are_given_up_for_those_before(tmp_path: Path) -> None:
-    life = asked(tmp_path)
-    counts = []
+@dataclass(slots=True)
+class FailingProvider(InProcessProvider):
+    """Has no more than one worker: others cannot be prepared, or not be used."""
 
-    async def start_workers(
-        spec: WorkerSpec, connectors: OpenConnectors, send: Callable[[CoordinatorEvent], None]
+    job: Job
+    can_prepare: bool
+    calls: list[object] = field(default_factory=list)
+
+    async def prepare(self, count: int) -> None:
+        self.calls.append((self.job.status, count))
+        await asyncio.sleep(3)
+        if count > 1 and not self.can_prepare:
+            raise ConnectorError("worker 2 of 2 cannot be started")
+
+    async def start_attempt(
+        self,
+        spec: WorkerSpec,
+        connectors: OpenConnectors,
+        send: Callable[[CoordinatorEvent], None],
     ) -> WorkerPool:
-        counts.append(spec.worker_count)
+        self.calls.append(spec.worker_count)
         if spec.worker_count > 1:
             raise ConnectorError("worker 2 of 2 cannot be started")
         return await start_in_process(spec, connectors, send)
 
+
+@pytest.mark.parametrize(
+    ("can_prepare", "calls", "attempt"),
+    [(False, [("running", 2), ("running", 1)], 1), (True, [("running", 2), 2, 1], 3)],
+)
+def test_workers_that_cannot_be_started_are_given_up_for_those_before(
+    tmp_path: Path, can_prepare: bool, calls: list[object], attempt: int
+) -> None:
+    life = asked(tmp_path)
+
     async def ask(job: Job) -> None:
-        job.spec = replace(job.spec, start_workers=start_workers)
+        provider = FailingProvider(job, can_prepare)
+        job.spec = replace(job.spec, workers=provider)
         await asyncio.sleep(5.5)
         with pytest.raises(RequestRejected, match="cannot be started"):
             await job.rescale(life.plan(3), 2)
         await asyncio.sleep(3)
-        life.answers.append((job.status, job.spec.worker_count))
+        life.answers.append((job.status, job.spec.worker_count, job.attempt_number))
+        assert provider.calls == calls
 
     life.ask = ask
     assert life.run(1).failure is None
-    assert life.answers == [("running", 1)]
-    assert counts == [2, 1]
+    assert life.answers == [("running", 1, attempt)]
     assert life.totals() == WHOLE
+
+
+def test_a_job_that_stops_while_workers_start_rejects_the_rescale(tmp_path: Path) -> None:
+    life = asked(tmp_path)
+
+    async def ask(job: Job) -> None:
+        provider = FailingProvider(job, can_prepare=True)
+        job.spec = replace(job.spec, workers=provider)
+        await asyncio.sleep(5.5)
+        rescaling = asyncio.create_task(job.rescale(life.plan(3), 2))
+        await asyncio.sleep(1)
+        job.stop()
+        with pytest.raises(RequestRejected, match="the job is"):
+            await rescaling
+        assert [call[1] for call in provider.calls if isinstance(call, tuple)] == [2, 1]
+
+    life.ask = ask
+    assert life.run(1).is_stopped
 
 
 def test_a_stop_goes_before_a_rescale(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Worker processes that are lost between two attempts."""
+"""Worker processes that are lost between two attempts, or before they are ready for one."""
 
 import asyncio
 import os
@@ -6,6 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from headrace.core.api.failures import ConnectorError
 from headrace.core.api.state import Document
 from headrace.core.processes.messages import WorkerSetup
 from headrace.core.processes.worker_process import WorkerProcess, start_process
@@ -54,8 +57,48 @@ async def _lose_between_attempts(folder: Path) -> None:
     def ignore(event: Any) -> None:
         pass
 
-    async with workers as start_attempt:
+    async with workers:
         for attempt in (1, 2):
             spec = cast("WorkerSpec", SimpleNamespace(attempt=attempt, worker_count=2))
-            pool = await start_attempt(spec, connectors, ignore)
+            pool = await workers.start_attempt(spec, connectors, ignore)
             assert set(cast("Any", pool).workers) == {1, 2}
+
+
+def test_a_process_that_is_lost_before_it_is_ready_cannot_be_prepared(tmp_path: Path) -> None:
+    asyncio.run(_lose_before_ready(tmp_path))
+
+
+async def _lose_before_ready(folder: Path) -> None:
+    (folder / "waiting_worker.py").write_text(MODULE)
+    processes: list[WorkerProcess] = []
+    are_started = asyncio.Event()
+
+    def start(number: int, count: int) -> WorkerProcess:
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        processes.append(
+            start_process(number, "waiting_worker", environment, lambda line, is_error: None)
+        )
+        if len(processes) == 4:
+            are_started.set()
+        return processes[-1]
+
+    async def describe() -> dict[str, Document]:
+        return {}
+
+    workers = WorkerProcesses(lambda number: cast("WorkerSetup", None), start)
+    connectors = cast("OpenConnectors", SimpleNamespace(describe_for_workers=describe))
+    async with workers:
+        spec = cast("WorkerSpec", SimpleNamespace(attempt=1, worker_count=2))
+        await workers.start_attempt(spec, connectors, lambda event: None)
+        preparing = asyncio.create_task(workers.prepare(4))
+        await are_started.wait()
+        processes[2].kill()
+        with pytest.raises(ConnectorError, match=r"worker 3 cannot be started: .*SIGKILL"):
+            await preparing
+        await workers.prepare(2)
+        assert [process._process.poll() is None for process in processes] == [
+            True,
+            True,
+            False,
+            False,
+        ]

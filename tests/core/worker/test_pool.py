@@ -68,12 +68,15 @@ class RemotePool:
 
 @dataclass(slots=True)
 class RemotePools:
-    """A factory that outlives attempts."""
+    """A provider that outlives attempts."""
 
     started: list[RemotePool] = field(default_factory=list)
     events: set[str] = field(default_factory=set)
 
-    async def start(
+    async def prepare(self, count: int) -> None:
+        """Do nothing: all workers are in this process."""
+
+    async def start_attempt(
         self,
         spec: WorkerSpec,
         connectors: OpenConnectors,
@@ -97,7 +100,7 @@ def test_a_job_runs_through_copied_messages(tmp_path: Path) -> None:
     store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
     store.prepare()
     storage = CheckpointStorage(store, RestartPolicy(NoRestart()), CheckpointSchedule(4.0))
-    job.spec = replace(job.spec, storage=storage, start_workers=pools.start)
+    job.spec = replace(job.spec, storage=storage, workers=pools)
     outcome = run_simulated(job, 1)
     assert outcome.failure is None
     assert outcome.part_counts["n"].rows_in == 12
@@ -112,7 +115,7 @@ def test_the_failure_of_a_subtask_is_a_message(tmp_path: Path) -> None:
     pools = RemotePools()
     memory = FlakyMemory({"in": {"a": [pl.DataFrame({"id": [1]})]}}, unread=0)
     job = job_of(tmp_path, TEXT, memory, KernelExecutor(), ChannelBounds())
-    job.spec = replace(job.spec, start_workers=pools.start)
+    job.spec = replace(job.spec, workers=pools)
     failure = run_simulated(job, 1).failure
     assert failure is not None
     assert (failure.message, failure.step) == ("the memory is out of order", "s")

@@ -41,7 +41,7 @@ from headrace.core.processes.messages import AttemptMessage, WorkerSetup
 from headrace.core.processes.server import WorkerEnvironment, WorkerServer
 from headrace.core.processes.worker_process import EXIT_GRACE_S
 from headrace.core.processes.worker_processes import WorkerProcesses
-from headrace.core.worker.pool import WorkerPoolFactory
+from headrace.core.worker.pool import WorkerProvider
 from headrace.state.memory.backend import MemoryBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_store import WorkerSnapshotStore
@@ -246,8 +246,8 @@ class Simulation:
     async def _coordinate(self, fate: Fate, actor: Actor) -> None:
         """Be the coordinator's process."""
         with self.home.hold(NOW):
-            async with self._open_workers() as start_workers:
-                outcome = await self._run_job(fate, start_workers)
+            async with self._open_workers() as workers:
+                outcome = await self._run_job(fate, workers)
             for process in self.processes.values():
                 assert process.actor.state == "gone", f"worker {process.number} lives on"
             self.outcome = outcome
@@ -297,7 +297,7 @@ class Simulation:
         await WorkerServer(control, environment).serve()
         assert not (self.is_over and actor.list_tasks()), actor.list_tasks()
 
-    async def _run_job(self, fate: Fate, start_workers: WorkerPoolFactory) -> JobOutcome:
+    async def _run_job(self, fate: Fate, workers: WorkerProvider) -> JobOutcome:
         home = self.home
         plan = self._plan_at(fate.parallelism)
         storage = CheckpointStorage(
@@ -320,7 +320,7 @@ class Simulation:
             self._build_operator_context(),
             self.bounds,
             storage,
-            start_workers,
+            workers,
             fate.workers,
         )
         job = Job(spec, storage.read_newest(plan), random.Random(self.random.random()))

@@ -47,7 +47,10 @@ class StepDirectory:
         return self._database
 
     def restore_database(self, files: Mapping[str, Blob], store: SnapshotStore) -> None:
-        """Fetch a stored database from the store, before one is created. Raises SnapshotError."""
+        """Fetch a stored database from the store, before one is created. Raises SnapshotError.
+
+        It is opened at once: the next checkpoint contains it, also if no row is read until then.
+        """
         with translate_os_errors(f"make {self._database_path}"):
             make_folders(self._database_path)
             restrict_new_files(self._database_path)
@@ -57,6 +60,8 @@ class StepDirectory:
             store.fetch(blob, os.path.join(self._database_path, name), link=is_table)
             if is_table:
                 self._table_blobs[name] = blob
+        if files:
+            self.get_database()
 
     def persist_database(self, store: SnapshotStore) -> dict[str, Blob]:
         """Put the database into the store, if there is one. Raises SnapshotError."""

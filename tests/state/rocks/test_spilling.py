@@ -120,6 +120,24 @@ def test_the_same_key_groups_take_over_what_was_stored(
     again.close()
 
 
+def test_a_state_that_was_not_used_since_its_restore_is_stored_whole(
+    tmp_path: Path, kept: LocalSnapshotStore
+) -> None:
+    state, document = spilled(tmp_path / "0", kept)
+    state.close()
+    for attempt in (1, 2):
+        backend = RocksBackend(str(tmp_path / f"{attempt}"), NONE)
+        again = backend.open_state(
+            StateOwnership("step", 0, range(8), 8, (backend.thaw(document, kept),))
+        )
+        table = again.open_table("rows", COLUMNS)
+        again.open_runs("filed", LAYOUT)
+        document = checkpointed(again, kept)
+        if attempt == 2:
+            assert table.find(rows(0)[KEY])["s"].equals(rows(0)["s"])
+        again.close()
+
+
 def test_other_key_groups_read_what_was_stored(tmp_path: Path, kept: LocalSnapshotStore) -> None:
     state, document = spilled(tmp_path / "1", kept)
     state.close()

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from headrace.core.api.kernel_executor import KernelExecutor
     from headrace.core.api.snapshots import SnapshotStore
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.core.plan import Plan
     from headrace.core.processes.messages import WorkerSetup
     from headrace.core.processes.server import WorkerEnvironment
+    from headrace.state.storage.leftover_files import LeftoverFiles
 
 
 def main() -> None:
@@ -82,10 +83,17 @@ def _build_environment(
     from headrace.core.api.run_context import RunContext
     from headrace.core.pipeline.loader import reload_pipeline
     from headrace.core.processes.server import WorkerEnvironment
+    from headrace.state.storage.leftover_files import LeftoverFiles
+    from headrace.state.storage.local_disk import LocalDisk
 
     loaded = reload_pipeline(setup.inputs, REGISTRY)
     plan = rebuild_plan(loaded, {})
     settings, folder = loaded.pipeline.settings, setup.inputs.path.absolute().parent
+    leftovers = LeftoverFiles(LocalDisk(), f"{setup.state_folder}-left")
+    leftovers.clear()
+    # A folder of checkpoints has links to the same files.
+    keep_files = leftovers.add if settings.checkpoint.dir is not None else _keep_nothing
+    keep_files(setup.state_folder)
     # A process of this number that was killed has left rows here that no checkpoint may have.
     shutil.rmtree(setup.state_folder, ignore_errors=True)
     run_context = RunContext(
@@ -99,21 +107,35 @@ def _build_environment(
     store = None
     if setup.checkpoint_folder is not None:
         store = _open_store(
-            settings.checkpoint.dir, str(plan.name), setup.checkpoint_folder, setup.job_id
+            settings.checkpoint.dir,
+            str(plan.name),
+            setup.checkpoint_folder,
+            setup.job_id,
+            leftovers,
         )
     return WorkerEnvironment(
         setup.number,
         partial(rebuild_plan, loaded),
         REGISTRY,
         run_context,
-        partial(_build_operator_context, setup, loaded, plan),
+        partial(_build_operator_context, setup, loaded, plan, keep_files),
         setup.bounds,
         store,
+        leftovers.clear,
     )
 
 
+def _keep_nothing(folder: str) -> None:
+    """Let a folder of state be removed with all its files."""
+
+
 def _build_operator_context(
-    setup: WorkerSetup, loaded: LoadedPipeline, plan: Plan, attempt: int, worker_count: int
+    setup: WorkerSetup,
+    loaded: LoadedPipeline,
+    plan: Plan,
+    keep_files: Callable[[str], None],
+    attempt: int,
+    worker_count: int,
 ) -> OperatorContext:
     """Return the context of the operators of an attempt, with its share of the memory for state."""
     from headrace.core.dataflow.operator_factory import OperatorContext
@@ -127,11 +149,13 @@ def _build_operator_context(
         lambda: time.time_ns() // 1000,
         setup.inputs.path.absolute().parent,
         frozenset(edge.stream for edge in plan.edges),
-        open_backend(share, state_folder),
+        open_backend(share, state_folder, keep_files),
     )
 
 
-def _open_store(dir: str | None, name: str, folder: str, job_id: str) -> SnapshotStore:
+def _open_store(
+    dir: str | None, name: str, folder: str, job_id: str, leftovers: LeftoverFiles
+) -> SnapshotStore:
     """Open the checkpoints of a job in a bucket; `dir` is None: in a folder."""
     from headrace.state.storage.local_disk import LocalDisk
 
@@ -143,7 +167,8 @@ def _open_store(dir: str | None, name: str, folder: str, job_id: str) -> Snapsho
     from headrace.state.storage.remote.bucket import open_bucket
     from headrace.state.storage.remote.store import RemoteWorkerStore
 
-    return RemoteWorkerStore(open_bucket(parse_storage_url(dir).child(name)), job_id, LocalDisk())
+    bucket = open_bucket(parse_storage_url(dir).child(name))
+    return RemoteWorkerStore(bucket, job_id, LocalDisk(), leftovers)
 
 
 def rebuild_plan(loaded: LoadedPipeline, parallelism: Mapping[str, int]) -> Plan:

@@ -73,6 +73,8 @@ class WorkerEnvironment:
     """
     bounds: ChannelBounds
     store: SnapshotStore | None
+    on_restored: Callable[[], None] = lambda: None
+    """Called when the subtasks of an attempt have their restored state."""
 
 
 class WorkerServer:
@@ -223,6 +225,7 @@ class AttemptShare:
         channels = self._open_channels(plan)
         self._worker = build_worker(spec, self._connectors, channels, self._send_event)
         await self._worker.receive(command.deploy)
+        await environment.run_context.kernel_executor.run_blocking(environment.on_restored)
         self._reporting = asyncio.create_task(self._send_reports())
 
     def _open_channels(self, plan: nodes.Plan) -> ChannelEnds:

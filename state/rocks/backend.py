@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import SnapshotStore
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 class RocksBackend:
     """Opens states that share one memory budget; the rest of the state is on disk in `folder`."""
 
-    def __init__(self, folder: str, memory: int) -> None:
+    def __init__(
+        self,
+        folder: str,
+        memory: int,
+        before_removal: Callable[[str], None] = lambda folder: None,
+    ) -> None:
         self._folder = folder
+        self._before_removal = before_removal
         self._memory = memory
         self._blobs = FrameBlobs()
         self._budget = MemoryBudget(memory)
@@ -37,7 +44,9 @@ class RocksBackend:
     def open_state(self, owner: StateOwnership) -> RocksState:
         """Open the state of a subtask of a step, including restored state."""
         guard = SnapshotGuard()
-        return RocksState(owner, self._blobs, self._budget, self._create_directory(guard), guard)
+        directory = self._create_directory(guard)
+        directory.before_removal = self._before_removal
+        return RocksState(owner, self._blobs, self._budget, directory, guard)
 
     def thaw(self, document: Document, store: SnapshotStore) -> FrozenState:
         """Thaw a stored state, also one of the memory backend. Raises SnapshotError."""

@@ -30,6 +30,8 @@ class StepDirectory:
         self._folder = folder
         self._caches = caches
         self._guard = guard
+        self.before_removal: Callable[[str], None] = lambda folder: None
+        """Called with the directory before it is removed."""
         self.files = RunFileFolder(os.path.join(folder, "runs"), guard)
         self._database: RocksDatabase | None = None
         self._table_blobs: dict[str, Blob] = {}
@@ -87,6 +89,7 @@ class StepDirectory:
         if self._database is not None:
             self._database.close()
             self._database = None
+        self.before_removal(self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _persist_file(self, cut: str, name: str, store: SnapshotStore) -> Blob:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from headrace.core.api.snapshots import Blob, format_now
 from headrace.state.storage import names
 from headrace.state.storage.disk import Disk
+from headrace.state.storage.leftover_files import LeftoverFiles
 from headrace.state.storage.remote.blobs import RemoteBlobs, UploadPool
 from headrace.state.storage.remote.manifests import RemoteManifests
 from headrace.state.storage.remote.object_storage import ObjectStorage
@@ -79,8 +80,11 @@ class RemoteWorkerStore(RemoteSnapshotStore):
     before the first blob of a snapshot is put or named again.
     """
 
-    def __init__(self, objects: ObjectStorage, job: str, disk: Disk) -> None:
+    def __init__(
+        self, objects: ObjectStorage, job: str, disk: Disk, leftovers: LeftoverFiles
+    ) -> None:
         super().__init__(objects, job, disk, None, format_now)
+        self._leftovers = leftovers
         self._list_lock = threading.Lock()
         self._is_listed = False
 
@@ -98,6 +102,11 @@ class RemoteWorkerStore(RemoteSnapshotStore):
         """Whether a manifest may name the blob."""
         self._list_blobs()
         return super().has(blob)
+
+    def fetch(self, blob: Blob, path: str, *, link: bool = False) -> None:
+        """Create a file with the blob's bytes, which may be on this machine already."""
+        if not (link and self._leftovers.fetch(blob, path)):
+            super().fetch(blob, path, link=link)
 
     def share_blobs(self) -> None:
         """Wait until all blobs that were put are in the bucket. Raises StoreError."""

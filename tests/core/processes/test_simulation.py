@@ -12,7 +12,20 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.support.runtime.simulated_workers import Fate, Simulation, Strike, check_seed
+from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.exchange.remote_channel import ChannelReceiver
+from headrace.core.exchange.wire_format import FrameKind, WireFrame
+from headrace.core.processes.messages import AttemptMessage
+from headrace.core.processes.worker_processes import WorkerLink, WorkerProcesses
+from tests.support.runtime.simulated_pipelines import Workload
+from tests.support.runtime.simulated_workers import (
+    MOST_ROWS,
+    SLOW_DELAYS_S,
+    Fate,
+    Simulation,
+    Strike,
+    check_seed,
+)
 
 SEEDS = 60
 
@@ -34,6 +47,53 @@ def test_a_stream_that_breaks_when_all_is_sent_fails_the_attempt(
     assert simulation.life == 1
     # Not that of a writer, which would name its step.
     assert [failure.step for failure in simulation.failures] == ["workers"]
+
+
+def test_a_receiver_that_ignores_a_backlog_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = ChannelReceiver.receive
+
+    def ignore_backlog(self: ChannelReceiver, frame: WireFrame) -> bool:
+        return frame.kind != FrameKind.BACKLOG and receive(self, frame)
+
+    def simulate() -> None:
+        simulation = Simulation(1, tmp_path, Workload.of_unequal_batches())
+        simulation.bounds = ChannelBounds(6)
+        simulation.run([])
+
+    monkeypatch.setattr("tests.support.runtime.simulated_workers.LIMIT_S", 60.0)
+    simulate()
+    monkeypatch.setattr(ChannelReceiver, "receive", ignore_backlog)
+    with pytest.raises(TimeoutError):
+        simulate()
+
+
+def test_a_message_that_is_taken_for_one_of_a_later_attempt_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some messages are on their way for longer than the coordinator waits for subtasks to end."""
+
+    def deliver_late(self: WorkerProcesses, link: WorkerLink, message: AttemptMessage) -> None:
+        if self._pool is not None:
+            self._pool.on_message(link.number, message.message)
+
+    def simulate(seed: int) -> None:
+        simulation = Simulation(seed, tmp_path)
+        simulation.bounds, simulation.streams.delays_s = ChannelBounds(MOST_ROWS), SLOW_DELAYS_S
+        kills = [(1, 20.0), (2, 45.0), (1, 75.0)]
+        simulation.run([Fate(strikes=[Strike("kill", n, None, at, 0.0) for n, at in kills])])
+
+    monkeypatch.setattr(WorkerProcesses, "_deliver", deliver_late)
+    for seed in range(40):
+        try:
+            simulate(seed)
+        except (AssertionError, TimeoutError):
+            break
+    else:
+        pytest.fail("no seed has found it")
+    monkeypatch.undo()
+    simulate(seed)
 
 
 def main(count: int, first: int = 0) -> None:

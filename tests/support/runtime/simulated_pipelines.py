@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import polars as pl
@@ -20,9 +21,12 @@ SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "at": pl.Datetime("us", "UTC"),
 }
 KEYS = 5
+KEY_RUNS = (1, 1, 40)
+"""Rows in a row with the same key: a run of them goes to one subtask."""
 ROWS_PER_S = 10
 """Rows of a second of event time."""
 PAUSES_S = (0.0, 0.0, 0.1, 0.3, 0.5)
+BATCH_ROWS = (1, 5, 40)
 
 SOURCE = (
     "{{memory: {{data: {name}}}, schema: {{id: bigint, k: bigint, at: timestamp}}, event_time: at}}"
@@ -52,6 +56,7 @@ class Workload:
     """The numbers of the rows of each stream that is written or counted."""
     counted: Mapping[str, str]
     """The stream that each step with keys counts."""
+    key_run: int = 1
 
     @classmethod
     def drawn(cls, chance: random.Random) -> Workload:
@@ -82,13 +87,37 @@ class Workload:
         sinks = [*steps, *(name for name in ("s", "t") if chance.random() < 0.7)]
         # Every source has a reader.
         sinks += [name for name in ("s", "t") if name not in sinks]
+        run = chance.choice(KEY_RUNS)
+        inputs = {name: draw_splits(chance, ids[name], run) for name in ("s", "t")}
+        return cls.built(steps, sinks, inputs, ids, counted, run)
+
+    @classmethod
+    def of_unequal_batches(cls) -> Workload:
+        """Return a pipeline that exchanges rows by key: one row, then many of its key."""
+        numbers, events, run = iter(range(200)), list[MemoryEvent](), 40
+        while own := [*islice(numbers, 1 if len(events) % 4 == 0 else run - 1)]:
+            events += [frame(own, run), 0.3]
+        steps, ids = {"totals": STEPS["totals"].format(of="s")}, range(200)
+        inputs = {"s": {"0": events}}
+        return cls.built(steps, ["totals"], inputs, {"s": ids}, {"totals": "s"}, run)
+
+    @classmethod
+    def built(
+        cls,
+        steps: Mapping[str, str],
+        sinks: Sequence[str],
+        inputs: Mapping[str, Mapping[str, Sequence[MemoryEvent]]],
+        ids: Mapping[str, Sequence[int]],
+        counted: Mapping[str, str],
+        key_run: int,
+    ) -> Workload:
+        """Return the pipeline of these steps and of the sources that have inputs."""
         lines = ["name: test", "sources:"]
-        lines += [f"  {name}: {SOURCE.format(name=name)}" for name in ("s", "t")]
+        lines += [f"  {name}: {SOURCE.format(name=name)}" for name in inputs]
         lines += ["steps:", *(f"  {name}: {text}" for name, text in steps.items()), "sinks:"]
         lines += [f"  {name}_out: {{from: {name}, memory: {{data: {name}_out}}}}" for name in sinks]
-        parts = ["s", "t", *steps, *(f"{name}_out" for name in sinks)]
-        inputs = {name: draw_splits(chance, ids[name]) for name in ("s", "t")}
-        return cls("\n".join(lines) + "\n", parts, inputs, ids, counted)
+        parts = [*inputs, *steps, *(f"{name}_out" for name in sinks)]
+        return cls("\n".join(lines) + "\n", parts, inputs, ids, counted, key_run)
 
     @property
     def can_drain(self) -> bool:
@@ -108,7 +137,7 @@ class Workload:
             groups: dict[tuple[int, datetime], list[int]] = {}
             for id in ids:
                 start = BEGIN + timedelta(seconds=id // ROWS_PER_S)
-                groups.setdefault((id % KEYS, start), []).append(id)
+                groups.setdefault((get_key(id, self.key_run), start), []).append(id)
             truth = [(k, at, len(each), sum(each)) for (k, at), each in groups.items()]
             rows = read(memory, "windows")
             windows = [(row["k"], row["at"], row["n"], row["total"]) for row in rows]
@@ -122,7 +151,7 @@ class Workload:
             last[row["k"]] = row["n"], row["total"]
         groups: dict[int, list[int]] = {}
         for id in self.ids[self.counted["totals"]]:
-            groups.setdefault(id % KEYS, []).append(id)
+            groups.setdefault(get_key(id, self.key_run), []).append(id)
         if whole:
             assert last == {k: (len(each), sum(each)) for k, each in groups.items()}, "totals"
 
@@ -132,7 +161,14 @@ def draw_keyed(chance: random.Random) -> list[str]:
     return chance.sample(("totals", "windows", "once"), chance.randint(1, 2))
 
 
-def draw_splits(chance: random.Random, ids: Sequence[int]) -> Mapping[str, Sequence[MemoryEvent]]:
+def get_key(id: int, run: int) -> int:
+    """Return the key of a row, with so many rows of a key in a row."""
+    return id // run % KEYS
+
+
+def draw_splits(
+    chance: random.Random, ids: Sequence[int], run: int
+) -> Mapping[str, Sequence[MemoryEvent]]:
     """Draw the splits of a source: each has its rows in order, with pauses."""
     count = chance.choice([1, 2, 4])
     splits: dict[str, list[MemoryEvent]] = {}
@@ -140,16 +176,16 @@ def draw_splits(chance: random.Random, ids: Sequence[int]) -> Mapping[str, Seque
         own = [id for id in ids if id % count == number]
         events: list[MemoryEvent] = []
         while own:
-            size = chance.choice([1, 5, 40])
-            events += [frame(own[:size]), chance.choice(PAUSES_S)]
+            size = chance.choice(BATCH_ROWS)
+            events += [frame(own[:size], run), chance.choice(PAUSES_S)]
             own = own[size:]
         splits[str(number)] = events
     return splits
 
 
-def frame(ids: Sequence[int]) -> pl.DataFrame:
+def frame(ids: Sequence[int], run: int) -> pl.DataFrame:
     """Return the rows of these numbers."""
-    rows = [(id, id % KEYS, BEGIN + timedelta(seconds=id / ROWS_PER_S)) for id in ids]
+    rows = [(id, get_key(id, run), BEGIN + timedelta(seconds=id / ROWS_PER_S)) for id in ids]
     return pl.DataFrame(rows, SCHEMA, orient="row")
 
 

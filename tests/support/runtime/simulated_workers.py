@@ -55,6 +55,10 @@ JOB_ID = "0" * 32
 LIMIT_S = 600.0
 """The virtual time in which every life ends; no fault lasts longer than two minutes."""
 PATIENT = FixedRestart.model_construct(attempts=1000, delay=timedelta(milliseconds=500))
+MOST_ROWS = 3000
+"""Bounds of channels with room for all rows; with others, slow streams take too long."""
+SLOW_DELAYS_S = (0.0, 0.05, 25.0)
+"""Delays longer than the coordinator waits for the end of subtasks: messages outlive attempts."""
 ORPHAN_S = 2.0
 """The time that a worker may live on without its coordinator."""
 EXPECTED_FAILURE = re.compile(
@@ -149,17 +153,19 @@ class SimulatedProcess:
 class Simulation:
     """The lives of one job."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, workload: Workload | None = None) -> None:
         self.random = random.Random(seed)
         self.loop = ActorLoop(seed)
         self.streams = SimulatedStreams(self.loop, self.random)
         self.disk = MemoryDisk()
-        self.workload = Workload.drawn(self.random)
+        self.workload = workload or Workload.drawn(self.random)
         self.memory = InMemoryData(self.workload.inputs)
         self.connectors = {"memory": self.memory.build_connector()}
         self.folder = folder
         self.loaded = load(folder, self.workload.text)
-        self.bounds = ChannelBounds(self.random.choice([1, 5, 20, 3000]))
+        self.bounds = ChannelBounds(self.random.choice([1, 6, 20, MOST_ROWS]))
+        if self.bounds.rows == MOST_ROWS and self.random.random() < 0.4:
+            self.streams.delays_s = SLOW_DELAYS_S
         self.rhythm = CheckpointSchedule(
             self.random.choice([0.1, 0.3, 1.0]), tolerable_failures=1000
         )

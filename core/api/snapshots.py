@@ -30,6 +30,7 @@ Manifest: TypeAlias = "Mapping[str, object]"
 """The description of a checkpoint: plain data, as JSON has it."""
 
 _HASH = re.compile(r"[0-9a-f]{32}")
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def format_now() -> str:
@@ -62,15 +63,25 @@ class Blob:
 
 def find_blobs(document: object) -> Iterator[Blob]:
     """Yield all blobs that a document names, at any depth, some perhaps twice."""
-    blobs = list(_match_blob(document))
-    inside: Collection[object] = ()
+    found: list[Blob] = []
+    _add_blobs(document, found)
+    yield from found
+
+
+def _add_blobs(document: object, found: list[Blob]) -> None:
+    """Add all blobs that a document names; most of what is in documents are scalars."""
+    inside: Iterable[object] = ()
+    if type(document) in _SCALARS:
+        return
     if isinstance(document, Mapping):
+        if "blob" in document and (blobs := [*_match_blob(document)]):
+            found.extend(blobs)
+            return
         inside = document.values()
     elif isinstance(document, list | tuple):
         inside = document
-    for item in () if blobs else inside:
-        blobs.extend(find_blobs(item))
-    yield from blobs
+    for item in inside:
+        _add_blobs(item, found)
 
 
 def _match_blob(document: object) -> Iterator[Blob]:

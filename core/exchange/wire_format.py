@@ -32,8 +32,10 @@ from headrace.core.types.elements import (
 
 HEADER = struct.Struct("<BBxxIqqq")
 
+FIRST_BUFFER_BYTES = 2**15
+"""The space for what arrives at first: each worker has connections to all others."""
 BUFFER_BYTES = 2**20 + 2**18
-"""The space for what arrives: a piece of a batch and small frames. A larger frame gets its own."""
+"""The space once it was full: a piece of a batch and small frames. A larger frame gets its own."""
 
 FREED_BYTES = 4 * 2**20
 """The size of the largest blocks that the process keeps for later use when they are freed."""
@@ -97,7 +99,7 @@ class FrameReader:
         # The GNU allocator returns the memory of each payload to the system, and fresh memory costs
         # four times as much as decoding, until a block of more bytes has been freed.
         bytearray(FREED_BYTES)
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._buffer = memoryview(bytearray(FIRST_BUFFER_BYTES))
         self._start = self._end = 0
 
     @property
@@ -128,12 +130,16 @@ class FrameReader:
         self._make_space(needed)
 
     def _make_space(self, needed: int) -> None:
-        """Move what has come of a frame to the front, if the rest has no space behind it."""
+        """Move what has come of a frame to the front, if the rest has no space behind it.
+
+        More space is made if the last bytes have filled it.
+        """
+        is_full = self._end == len(self._buffer)
         if self._start == self._end:
             self._start = self._end = 0
         if self._start == 0 and len(self._buffer) > BUFFER_BYTES >= needed:
             self._replace_buffer(BUFFER_BYTES)
-        elif self._start + needed > len(self._buffer):
+        elif is_full or self._start + needed > len(self._buffer):
             self._replace_buffer(max(BUFFER_BYTES, needed))
 
     def _replace_buffer(self, size: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from headrace.core.exchange.wire_format import (
     BUFFER_BYTES,
+    FIRST_BUFFER_BYTES,
     HEADER,
     FrameKind,
     FrameReader,
@@ -53,6 +54,15 @@ def test_a_control_element_is_one_header(element: ControlElement) -> None:
     (frame,) = read_all(FrameReader(), data, random.Random(0))
     assert frame.channel == 2**32 - 1
     assert decode_control(frame) == element
+
+
+def test_a_connection_with_little_to_read_takes_little_memory() -> None:
+    reader, small = FrameReader(), HEADER.pack(FrameKind.BATCH, 0, 7, 1, 1, 100) + bytes(100)
+    for _ in range(2 * FIRST_BUFFER_BYTES // len(small)):
+        assert len(read_all(reader, small, random.Random(0))) == 1
+    assert len(reader.get_space()) == FIRST_BUFFER_BYTES
+    read_all(reader, 100_000 // len(small) * small, random.Random(0))
+    assert len(reader.get_space()) > FIRST_BUFFER_BYTES
 
 
 @pytest.mark.parametrize("seed", range(20))

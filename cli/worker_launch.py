@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MODULE = "headrace.cli.worker_process"
 POLARS_THREADS = "POLARS_MAX_THREADS"
+SPARE_FILES, FILES_PER_WORKER = 256, 8
+"""The open files of this process, besides the streams between workers."""
 
 
 def add_workers(
@@ -75,10 +77,25 @@ class _LazyProvider:
         return await provider.start_attempt(spec, connectors, send)
 
     async def _choose_provider(self, count: int) -> WorkerProvider:
+        _allow_open_files(count)
         if count > 1 and self._build is not None:
             build, self._build = self._build, None
             self._provider = await self._stack.enter_async_context(build())
         return self._provider
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise the limit of open files, if so many workers need more and the system allows it.
+
+    While an attempt starts, this process holds both ends of a stream between every two workers.
+    """
+    import resource
+
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = SPARE_FILES + count * (count + FILES_PER_WORKER)
+    if 0 <= limit < needed:
+        allowed = needed if most == resource.RLIM_INFINITY else min(needed, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
 
 
 def _build_processes(

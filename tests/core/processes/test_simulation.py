@@ -27,12 +27,12 @@ from tests.support.runtime.simulated_workers import (
     check_seed,
 )
 
-SEEDS = 60
+SEEDS = 200
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 10))
+@pytest.mark.parametrize("first", range(0, SEEDS, 20))
 def test_whatever_happens_to_processes_each_row_is_there_once(tmp_path: Path, first: int) -> None:
-    for seed in range(first, first + 10):
+    for seed in range(first, first + 20):
         check_seed(seed, tmp_path)
 
 

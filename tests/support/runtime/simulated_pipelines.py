@@ -21,7 +21,7 @@ SCHEMA: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "at": pl.Datetime("us", "UTC"),
 }
 KEYS = 5
-KEY_RUNS = (1, 1, 40)
+KEY_RUNS = (1, 40)
 """Rows in a row with the same key: a run of them goes to one subtask."""
 ROWS_PER_S = 10
 """Rows of a second of event time."""
@@ -61,7 +61,7 @@ class Workload:
     @classmethod
     def drawn(cls, chance: random.Random) -> Workload:
         """Draw a pipeline of some steps, and its rows."""
-        counts = {"s": chance.choice([60, 150, 300]), "t": chance.choice([0, 60])}
+        counts = {"s": chance.choice([40, 80, 160]), "t": chance.choice([0, 40])}
         ids: dict[str, Sequence[int]] = {
             "s": range(counts["s"]),
             "t": range(1000, 1000 + counts["t"]),

@@ -88,31 +88,18 @@ def _build_environment(
 
     loaded = reload_pipeline(setup.inputs, REGISTRY)
     plan = rebuild_plan(loaded, {})
-    settings, folder = loaded.pipeline.settings, setup.inputs.path.absolute().parent
+    dir, name = loaded.pipeline.settings.checkpoint.dir, str(plan.name)
     leftovers = LeftoverFiles(LocalDisk(), f"{setup.state_folder}-left")
-    leftovers.clear()
     # A folder of checkpoints has links to the same files.
-    keep_files = leftovers.add if settings.checkpoint.dir is not None else _keep_nothing
-    keep_files(setup.state_folder)
-    # A process of this number that was killed has left rows here that no checkpoint may have.
-    shutil.rmtree(setup.state_folder, ignore_errors=True)
+    keep_files = _keep_nothing if dir is None else leftovers.add
+    _clear_state_folder(setup.state_folder, leftovers, keep_files)
+    folder = setup.inputs.path.absolute().parent
     run_context = RunContext(
-        folder,
-        setup.job_id,
-        executor,
-        snapshot_executor=archive,
-        pipeline_name=str(plan.name),
+        folder, setup.job_id, executor, snapshot_executor=archive, pipeline_name=name
     )
-
     store = None
     if setup.checkpoint_folder is not None:
-        store = _open_store(
-            settings.checkpoint.dir,
-            str(plan.name),
-            setup.checkpoint_folder,
-            setup.job_id,
-            leftovers,
-        )
+        store = _open_store(dir, name, setup.checkpoint_folder, setup.job_id, leftovers)
     return WorkerEnvironment(
         setup.number,
         partial(rebuild_plan, loaded),
@@ -123,6 +110,18 @@ def _build_environment(
         store,
         leftovers.clear,
     )
+
+
+def _clear_state_folder(
+    folder: str, leftovers: LeftoverFiles, keep_files: Callable[[str], None]
+) -> None:
+    """Remove what a process of the same number has left that was killed.
+
+    It has rows that no checkpoint may have. Its files may be kept for the restore.
+    """
+    leftovers.clear()
+    keep_files(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _keep_nothing(folder: str) -> None:

@@ -76,7 +76,7 @@ class WorkerLink:
     _is_ready: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process can start an attempt, and when it is over."""
     _end: str = ""
-    """How the process has ended; empty while it runs."""
+    """The reason why the process has ended; empty while it runs."""
     _why: str = ""
     """Why the process was killed; empty if it ends by itself."""
 

@@ -19,15 +19,18 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 
 
-def import_extra(module: str, package: str, extra: str) -> ModuleType:
-    """Import a module. Raises ConnectorError, with the command that installs it."""
+def import_extra(module: str, user: str, package: str, extra: str) -> ModuleType:
+    """Import a module. Raises ConnectorError, with the command that installs it.
+
+    `user` is the connector that needs the module, for the message.
+    """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
             raise
         hint = f'pip install "headrace[{extra}]"'
-        message = f"this lookup needs {package}, which is not installed"
+        message = f"{user} needs {package}, which is not installed"
         raise ConnectorError(message, hint, exit_status=2, final=True) from None
 
 
@@ -56,10 +59,10 @@ async def run_in_thread(
         with suppress(RuntimeError):  # the loop is closed: nothing awaits the result
             loop.call_soon_threadsafe(lambda: None if done.done() else settle())
 
-    threading.Thread(target=carry, name="lookup", daemon=True).start()
+    threading.Thread(target=carry, name="database", daemon=True).start()
     try:
         return await done
     except asyncio.CancelledError:
         # Cancelling may itself block on the server.
-        threading.Thread(target=break_off, name="lookup", daemon=True).start()
+        threading.Thread(target=break_off, name="database", daemon=True).start()
         raise

@@ -41,7 +41,7 @@ class HttpTable:
 
     def __init__(self, lookup: nodes.Lookup) -> None:
         assert isinstance(lookup.options, HttpOptions)
-        import_extra("aiohttp", "aiohttp", "http")
+        import_extra("aiohttp", "this lookup", "aiohttp", "http")
         self._lookup = lookup
         self._options = lookup.options
         self._session: aiohttp.ClientSession | None = None

@@ -6,7 +6,6 @@ too long is cancelled where the driver supports it (SQLite, PostgreSQL).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,8 +17,8 @@ from uuid import UUID
 
 from headrace.connectors.tables.client_libraries import import_extra, run_in_thread
 from headrace.connectors.tables.row_conversion import build_found_rows
+from headrace.connectors.tables.sql_engine import SqlQuery, create_engine, translate_error
 from headrace.connectors.tables.sql_options import SqlOptions
-from headrace.connectors.tables.urls import mask_secrets
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.errors.problems import suggest_name
@@ -40,26 +39,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NUMBER_TYPES = (int, float, Exact)
-
-
-@dataclass(slots=True)
-class SqlQuery:
-    """A running query, which another thread can cancel."""
-
-    connection: Any = None
-    is_finished: bool = False
-
-    def cancel(self) -> None:
-        """Ask the driver to cancel the query, if it can."""
-        connection = self.connection
-        if connection is None or self.is_finished:
-            return
-        for name in ("interrupt", "cancel"):
-            give_up = getattr(connection, name, None)
-            if give_up is not None:
-                with suppress(Exception):
-                    give_up()
-                return
 
 
 @dataclass(slots=True)
@@ -85,7 +64,7 @@ class SqlTable:
 
     def __post_init__(self) -> None:
         assert isinstance(self.lookup.options, SqlOptions)
-        import_extra("sqlalchemy", "SQLAlchemy", "sql")
+        import_extra("sqlalchemy", "this lookup", "SQLAlchemy", "sql")
         self.options = self.lookup.options
 
     @property
@@ -193,7 +172,10 @@ class SqlTable:
     def _connect(self, query: SqlQuery) -> Iterator[sa.Connection]:
         import sqlalchemy as sa
 
-        engine = self._engine or self._create_engine()
+        if self._engine is None:
+            size = self.lookup.concurrency
+            self._engine = create_engine(self.options.url, self.run_context.folder, pool_size=size)
+        engine = self._engine
         pool = engine.pool
         try:
             with engine.connect() as connection:
@@ -203,56 +185,10 @@ class SqlTable:
                 finally:
                     query.is_finished = True
         except sa.exc.SQLAlchemyError as error:
-            raise self._translate_error(error) from None
+            raise translate_error(error, self.options.url) from None
         finally:
             if self._is_closed:  # `close` could not close the connection while it was in use
                 pool.dispose()
-
-    def _create_engine(self) -> sa.Engine:
-        """Create the connection pool, which opens no connection yet."""
-        import sqlalchemy as sa
-
-        try:
-            url = sa.make_url(self.options.url.reveal())
-            url = self._resolve_sqlite_file(url) if url.get_backend_name() == "sqlite" else url
-            # Concurrency is limited elsewhere; a thread that hangs must not block the others.
-            self._engine = sa.create_engine(
-                url, pool_size=self.lookup.concurrency, max_overflow=-1, pool_pre_ping=True
-            )
-        except ModuleNotFoundError as error:
-            hint = "install it, or name another one: postgresql+psycopg://..."
-            message = f'the driver "{error.name}" of this database is not installed'
-            raise ConnectorError(message, hint, exit_status=2, final=True) from None
-        except sa.exc.SQLAlchemyError as error:
-            translated = self._translate_error(error)
-            translated.is_final, translated.exit_status = True, 2
-            raise translated from None
-        except ValueError:  # its text repeats the port, which may be a part of a password
-            message = "the port in the URL is not a number"
-            hint = "in a password, percent-encode all but letters and digits: %40 for @"
-            raise ConnectorError(message, hint, exit_status=2, final=True) from None
-        return self._engine
-
-    def _resolve_sqlite_file(self, url: sa.URL) -> sa.URL:
-        """Resolve a SQLite file, opened read-only: SQLite would create a missing one."""
-        name = url.database
-        if not name or name == ":memory:" or name.startswith("file:"):
-            return url
-        path = os.path.join(self.run_context.folder, name)
-        if not os.path.isfile(path):
-            shown = mask_secrets(name, self.options.url.secrets)
-            raise ConnectorError(f"there is no file {shown}", exit_status=2)
-        read_only = {"mode": "ro", "uri": "true", **url.query}
-        return url.set(database=f"file:{path}", query=read_only)
-
-    def _translate_error(self, error: sa.exc.SQLAlchemyError) -> ConnectorError:
-        """Translate a database error, as one line without secrets."""
-        import sqlalchemy as sa
-
-        message = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
-        line = mask_secrets(message.splitlines()[0], self.options.url.secrets)
-        final = isinstance(error, sa.exc.ProgrammingError | sa.exc.ArgumentError)
-        return ConnectorError(f"the database says: {line}", final=final)
 
 
 def _list_python_types(of: Type) -> tuple[type, ...]:

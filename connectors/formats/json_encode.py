@@ -90,6 +90,18 @@ class JsonEncoder:
         )
 
 
+def encode_values(column: pl.Series, type: Type) -> pl.Series:
+    """Return the JSON text of each value; null stays null."""
+    import polars as pl
+
+    if out_of_range_times.has_out_of_range(column):
+        column = out_of_range_times.format_times(column)
+        type = out_of_range_times.get_formatted_type(type)
+    value = pl.col(column.name)
+    text = pl.when(value.is_not_null()).then(_format_json(value, type))
+    return column.to_frame().select(text.alias(column.name)).to_series()
+
+
 def _replace_out_of_range(
     frame: pl.DataFrame, schema: Schema, far: set[str]
 ) -> tuple[pl.DataFrame, Schema]:

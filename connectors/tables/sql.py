@@ -1,19 +1,28 @@
-"""The `sql` lookup: a table of a SQL database, queried for many keys at once."""
+"""The `sql` connector: a table of a SQL database, as a lookup table or as a sink."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.connectors.tables.file import find_type_conflicts
 from headrace.connectors.tables.sql_options import SqlOptions
+from headrace.connectors.tables.sql_sink_options import (
+    KEY_OPTION,
+    SqlSink,
+    find_sink_mismatches,
+    get_upsert_key,
+)
+from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.lookup_tables import LookupTable
 from headrace.core.api.run_context import RunContext
+from headrace.core.api.sinks import SinkCoordinator, WriterFactory
+from headrace.core.api.splits import Handle
 from headrace.core.pipeline.connector_spec import ConnectorMismatch
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.plan.connector import Connector, LookupSide
+from headrace.core.plan.connector import Connector, LookupSide, SinkSide
 from headrace.core.types.data_types import Schema, is_nested
 
 if TYPE_CHECKING:
@@ -61,9 +70,52 @@ def mask_text(text: Text) -> str:
     return text.printable
 
 
+def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkCoordinator:
+    from headrace.connectors.tables.sql_sink import build_sink
+
+    return build_sink(sink, schema, run_context)
+
+
+def _open_writers(
+    sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
+) -> WriterFactory:
+    from headrace.connectors.tables.sql_sink import build_writers
+
+    return build_writers(sink, schema, run_context, link)
+
+
+async def _describe_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> str:
+    from headrace.connectors.tables.sql_sink import describe_sink
+
+    return await describe_sink(sink, schema, run_context)
+
+
+def _check_handle(handle: Handle) -> None:
+    from headrace.connectors.tables.sql_staging import parse_handle
+
+    parse_handle(handle)
+
+
+def _merge_handles(handles: Sequence[Handle]) -> Sequence[Handle]:
+    from headrace.connectors.tables.sql_staging import merge_handles
+
+    return merge_handles(handles)
+
+
 SQL = Connector(
     "sql",
     "A table of a SQL database.",
+    sink=SinkSide(
+        SqlSink,
+        column_options=(KEY_OPTION,),
+        find_mismatches=find_sink_mismatches,
+        get_upsert_key=get_upsert_key,
+        open=_open_sink,
+        open_writers=_open_writers,
+        describe_external=_describe_sink,
+        check_handle=_check_handle,
+        merge_handles=_merge_handles,
+    ),
     lookup=LookupSide(
         SqlOptions,
         open=_open_table,

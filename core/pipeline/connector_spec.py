@@ -141,6 +141,9 @@ class SinkSpec:
     """Whether rows are printed where the command runs, and cannot be taken back."""
     takes_removed_rows: bool = False
     """Whether it writes rows that have no key and are removed again, with `_delete`."""
+    get_upsert_key: Callable[[DocumentModel], tuple[str, ...]] = lambda _: ()
+    """Returns the columns by which rows of an append-only stream replace each other; none: they
+    are appended."""
     needs_writer_count: bool = False
     """Whether the largest number of writers must be known before the first row."""
 

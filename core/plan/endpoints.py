@@ -296,8 +296,19 @@ def build_sink(sink: Sink, kind: nodes.StreamKind, settings: Settings, slot: str
         options=sink.options,
         format=get_format(sink),
         parallelism=sink.parallelism or settings.parallelism,
-        key=kind.key if isinstance(kind, nodes.Upsert) else (),
+        key=_get_sink_key(sink, kind),
         max_value=settings.max_value,
         slot=slot,
         may_chain=sink.chain,
     )
+
+
+def _get_sink_key(sink: Sink, kind: nodes.StreamKind) -> tuple[str, ...]:
+    side = sink.connector.sink
+    assert side is not None, "the document checked it"
+    match kind:
+        case nodes.Upsert(key):
+            return key
+        case nodes.Append():
+            return side.get_upsert_key(sink.options)
+    return ()

@@ -3,22 +3,25 @@
 A step with keyed state reads rows hashed by key group, unless there is a single writing subtask and
 a single reading one. Other parts of equal parallelism are connected by a forward edge. Edges
 between different parallelisms are hashed by the key of the rows if they are changes (those of a key
-must stay in order), otherwise distributed round-robin (rebalance). Parts connected by a forward
-edge become one task if the reader has no other input and the writer no other reader: rows then pass
-from one to the next by a function call. A step that waits for the wall clock, or for answers of a
-lookup, begins a task, because only the first part of a task can wait. A part begins one as well if
-it is in another slot than its input, or if its pipeline says `chain: false`.
+must stay in order), otherwise distributed round-robin (rebalance). A sink in which rows of an
+append-only stream replace each other by a key reads them hashed by that key. Parts connected by a
+forward edge become one task if the reader has no other input and the writer no other reader: rows
+then pass from one to the next by a function call. A step that waits for the wall clock, or for
+answers of a lookup, begins a task, because only the first part of a task can wait. A part begins
+one as well if it is in another slot than its input, or if its pipeline says `chain: false`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeGuard
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.expressions.typed import reference_field, substitute_columns
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import (
+    Append,
     ComputedColumn,
     Dedup,
     Edge,
@@ -107,16 +110,28 @@ def _build_side_edge(stream: Stream, writer: PlanPart, reader: PlanPart, side: i
 
 def _build_edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
     ends = (stream.name, writer.name, reader.name)
+    alone = writer.parallelism == reader.parallelism == 1
+    if replaces_by_own_key(reader, stream) and not alone:
+        return Edge(*ends, "hash", _select_key(stream, reader.key))
     keyed = get_keyed_operation(reader)
     if writer.parallelism == reader.parallelism and (keyed is None or reader.parallelism == 1):
         return Edge(*ends, "forward")
     if keyed is not None:
         return Edge(*ends, "hash", _get_input_key(reader, keyed))
     if isinstance(stream.kind, Upsert | Retract) and stream.kind.key is not None:
-        fields = [field for field in stream.schema if field.name in stream.kind.key]
-        key = tuple(ComputedColumn(f.name, reference_field(f)) for f in fields)
-        return Edge(*ends, "hash", key)
+        return Edge(*ends, "hash", _select_key(stream, stream.kind.key))
     return Edge(*ends, "rebalance")
+
+
+def replaces_by_own_key(part: PlanPart, stream: Stream) -> TypeGuard[Sink]:
+    """Whether a part is a sink in which the rows of an append-only stream replace each other."""
+    return isinstance(part, Sink) and bool(part.key) and isinstance(stream.kind, Append)
+
+
+def _select_key(stream: Stream, names: Collection[str]) -> tuple[ComputedColumn, ...]:
+    """Return the columns of a stream of these names, as a key."""
+    fields = [field for field in stream.schema if field.name in names]
+    return tuple(ComputedColumn(f.name, reference_field(f)) for f in fields)
 
 
 def get_keyed_operation(part: PlanPart) -> KeyedOperation | None:

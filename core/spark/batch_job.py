@@ -141,7 +141,8 @@ def run_batch(
         counted = create_counts(spark)
         to_read = runner.run(_check_and_find_inputs(ends, spark, plan, context, counted))
         noted = {name: note for name in ends.sinks if (note := log.notes.read(name)) is not None}
-        there = replace(context, job=log.job, sink_notes=noted)
+        read_streams = frozenset(edge.stream for edge in plan.edges)
+        there = replace(context, job=log.job, sink_notes=noted, read_streams=read_streams)
         try:
             written = _SinkPass(spark, plan, there, runner, ends, run_context, seen).write_sinks(
                 to_read
@@ -297,6 +298,7 @@ def explain_sinks(
     Sources are inspected but not read: how a file is read depends on its format.
     """
     plan = to_batch_plan(plan)
+    context = replace(context, read_streams=frozenset(edge.stream for edge in plan.edges))
     to_read = asyncio.run(find_inputs(spark, plan, context, create_counts(spark)))
     rows = DataFrameBuilder(spark, plan, context, to_read).build()
     return {name: _format_plan(spark, frame) for name, frame in rows.items()}

@@ -16,9 +16,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.core.errors.problems import Problem, sort_problems
+from headrace.core.expressions.typed import reference_field
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
+from headrace.core.plan.layout import build_edges, replaces_by_own_key
 from headrace.core.plan.nodes.matching import (
     BroadcastMatch,
     ChangelogMatch,
@@ -31,8 +33,28 @@ from headrace.core.plan.row_order_demand import mark_ordered_streams, needs_row_
 
 def to_batch_plan(plan: nodes.Plan) -> nodes.Plan:
     """Convert the plan of a stream to that of a batch."""
-    parts = (_convert_step(part) if isinstance(part, nodes.Step) else part for part in plan)
-    return replace(plan, parts=mark_ordered_streams(parts, _needs_batch_order))
+    parts: list[nodes.PlanPart] = []
+    for part in plan:
+        match part:
+            case nodes.Step():
+                parts.append(_convert_step(part))
+            case nodes.Sink() if replaces_by_own_key(part, plan.streams[part.input]):
+                step = _build_last_rows(part, plan.streams[part.input])
+                parts += step, replace(part, input=step.name)
+            case _:
+                parts.append(part)
+    marked = mark_ordered_streams(parts, _needs_batch_order)
+    return replace(plan, parts=marked, edges=build_edges(marked))
+
+
+def _build_last_rows(sink: nodes.Sink, stream: nodes.Stream) -> nodes.Step:
+    """Build the step that selects the last row of each key, which replaces the others in a sink."""
+    fields = [field for field in stream.schema if field.name in sink.key]
+    key = tuple(nodes.ComputedColumn(f.name, reference_field(f)) for f in fields)
+    name = f"{sink.name}@last"
+    out = nodes.Stream(name, stream.schema, nodes.Upsert(sink.key), stream.has_event_time)
+    dedup = nodes.Dedup(key, "last")
+    return nodes.Step(name, (stream.name,), (dedup,), "fail", (out,), sink.parallelism)
 
 
 def _convert_step(step: nodes.Step) -> nodes.Step:

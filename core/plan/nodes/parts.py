@@ -145,7 +145,7 @@ class Sink:
     format: Format | None
     parallelism: int
     key: tuple[str, ...] = ()
-    """The key of the changes that it writes, if its rows are changes."""
+    """The key by which its rows replace earlier ones: that of changes, or one of its options."""
     max_value: int = DEFAULT_MAX_VALUE
     """The largest value, in bytes, that a growing call in its options makes."""
     slot: str = DEFAULT_SLOT

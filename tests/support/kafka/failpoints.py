@@ -8,8 +8,8 @@ from docs.snippets import ROOT
 
 POINT = re.compile(r'failpoints\.failpoint\("([^"]+)"\)')
 
-OTHERS = ("processes", "spark")
-"""Folders whose points a job in one process, or without Spark, does not pass."""
+OTHERS = ("processes", "spark", "tables")
+"""Folders whose points a job in one process, without Spark or a database, does not pass."""
 
 
 def named() -> list[str]:

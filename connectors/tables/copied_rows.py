@@ -45,5 +45,5 @@ def _is_text(type: Type) -> bool:
 
 def _encode_column(column: pl.Series, type: Type) -> pl.Series:
     if type == BINARY:
-        return "\\x" + column.bin.encode("hex")
+        return ("\\x" + column.bin.encode("hex")).alias(column.name)
     return encode_values(column, type) if is_nested(type) else column

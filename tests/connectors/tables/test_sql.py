@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +16,7 @@ import sqlalchemy as sa
 from headrace.core.api.failures import ConnectorError
 from headrace.core.plan.explain import explain
 from tests.support.tables.lookups import IDS, SCHEMA, Asking
-from tests.support.tables.postgres import PASSWORD, Server, running
+from tests.support.tables.postgres import PASSWORD, Server
 
 MADE = """
 create table customers (id bigint primary key, name text, tier integer, since date,
@@ -34,13 +33,12 @@ ANN = ("Ann", 1, date(2020, 1, 31), datetime(2026, 1, 31, 8, tzinfo=UTC), Decima
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    with running() as server:
-        engine = sa.create_engine(server.url)
-        with engine.begin() as connection:
-            connection.exec_driver_sql(MADE)
-        engine.dispose()
-        yield server
+def postgres(server: Server) -> Server:
+    engine = sa.create_engine(server.url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(MADE)
+    engine.dispose()
+    return server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

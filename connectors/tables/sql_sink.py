@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from headrace.connectors.tables.client_libraries import import_extra, run_in_thread
 from headrace.connectors.tables.copied_rows import encode_rows
 from headrace.connectors.tables.sql_engine import SqlQuery, create_engine, translate_error
@@ -49,9 +51,10 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import JobNotes, NoJobNotes, RunContext
 from headrace.core.api.sinks import SinkCoordinator, SinkWriter, WriterFactory
+from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
-from headrace.core.api.stored_documents import convert_document
+from headrace.core.api.stored_documents import MalformedDocument, convert_document
 from headrace.core.errors import failpoints
 from headrace.core.errors.problems import suggest_name
 from headrace.core.plan import nodes
@@ -200,20 +203,31 @@ class TableSink:
 
     async def check(self) -> None:
         """Check that the table takes the rows, and create the staging table, without rows."""
-        run_blocking = self.database.kernel_executor.run_blocking
-        earlier = await run_blocking(partial(self.notes.read, self._note_name))
-        note = None if earlier is None else convert_document(earlier, StagingNote)
+        note = await self._read_note()
         staging = await self.database.run(self._create_table)
-        new = {"schema": staging.table.schema, "staging": staging.name}
-        if earlier != new:
-            await run_blocking(partial(self.notes.write, self._note_name, new))
-        await self.database.run(partial(self._prepare_staging, staging, note))
+        new = StagingNote(staging.table.schema, staging.name)
+        if note != new:
+            write = partial(self.notes.write, self._note_name, msgspec.to_builtins(new))
+            await self.database.kernel_executor.run_blocking(write)
+        await self.database.run(partial(_prepare_staging, staging, note))
         self._is_checked = True
         self._committed, self._unrepeatable = [], []
 
     @property
     def _note_name(self) -> str:
         return f"{self.name}.sql"
+
+    async def _read_note(self) -> StagingNote | None:
+        """Return the staging table of the attempt before. Raises SnapshotError."""
+        name = self._note_name
+        read = partial(self.notes.read, name)
+        noted = await self.database.kernel_executor.run_blocking(read)
+        try:
+            return None if noted is None else convert_document(noted, StagingNote)
+        except MalformedDocument as error:
+            message = f"the note of {self.name} in the home of the job is damaged: {error}"
+            hint = f"remove notes/{name}.json there: a staging table of an earlier job then stays"
+            raise DamagedSnapshot(message, hint) from error
 
     def _find_table(self, cursor: psycopg.Cursor) -> TargetTable:
         """Return the table, if it takes the rows; it may be missing if it is to be created."""
@@ -249,13 +263,6 @@ class TableSink:
             table = self._find_table(cursor)
         self._table = table
         return Staging(table, name_staging(self.job, self.name), self.rows)
-
-    def _prepare_staging(
-        self, staging: Staging, note: StagingNote | None, cursor: psycopg.Cursor
-    ) -> None:
-        if note is not None:
-            drop_staging(cursor, quote_table(note.schema, note.staging))
-        staging.recreate(cursor)
 
     async def describe_for_workers(self) -> Document:
         """Return the names of the tables, and the columns that must not be null."""
@@ -320,6 +327,12 @@ class TableSink:
             with suppress(ConnectorError, TimeoutError):
                 await self.database.run(partial(drop_if_unused, staging=self._quote_staging()))
         await self.database.close()
+
+
+def _prepare_staging(staging: Staging, note: StagingNote | None, cursor: psycopg.Cursor) -> None:
+    if note is not None:
+        drop_staging(cursor, quote_table(note.schema, note.staging))
+    staging.recreate(cursor)
 
 
 @dataclass(slots=True)

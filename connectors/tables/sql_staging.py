@@ -159,14 +159,23 @@ def list_copied_columns(rows: SinkRows) -> Schema:
     return Schema((*own, *rows.columns))
 
 
+END_OTHERS = """
+SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_locks
+WHERE relation = pg_catalog.to_regclass(%s) AND pid <> pg_catalog.pg_backend_pid()
+"""
+
+
 def drop_staging(cursor: psycopg.Cursor, staging: str) -> None:
-    """Drop a staging table, if it exists."""
+    """Drop a staging table, if it exists, and end the connections that still use it.
+
+    They are of attempts that have ended, perhaps of a process that hangs.
+    """
+    cursor.execute(END_OTHERS, [staging])
     cursor.execute(f"DROP TABLE IF EXISTS {staging}")
 
 
 def drop_if_unused(cursor: psycopg.Cursor, staging: str) -> None:
     """Drop a staging table, unless rows are in it."""
-    cursor.execute(f"LOCK TABLE {staging} IN ACCESS EXCLUSIVE MODE")
     if cursor.execute(f"SELECT 1 FROM {staging} WHERE {ROW} <> {MARK} LIMIT 1").fetchone() is None:
         drop_staging(cursor, staging)
 

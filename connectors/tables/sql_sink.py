@@ -7,6 +7,7 @@ Tests: tests/connectors/tables/test_sql_sink.py, tests/connectors/tables/test_sq
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -60,6 +61,7 @@ from headrace.core.errors.problems import suggest_name
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
 from headrace.core.types.elements import DELETE
+from headrace.core.types.frames import pick_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -249,7 +251,7 @@ class TableSink:
         tables = [row[0] for row in cursor.execute(LIST_TABLES, (schema,)).fetchall()]
         statement = format_creation(quote_table(schema, str(name)), self.rows, version)
         near = suggest_name(name, tables)
-        hint = f"{near + '; or ' if near else ''}create: true creates it, as by {statement}"
+        hint = f"{near + ' Or ' if near else ''}create: true creates it, as by {statement}"
         return ConnectorError(f'there is no table "{name}"', hint, exit_status=2, final=True)
 
     def _create_table(self, cursor: psycopg.Cursor) -> Staging:
@@ -373,7 +375,7 @@ class TableWriters:
 
 
 class StagingWriter:
-    """Copies the rows of one subtask to the staging table."""
+    """Copies the rows of one subtask to the staging table, while the next rows come."""
 
     def __init__(self, writers: TableWriters, subtask: int) -> None:
         self._writers = writers
@@ -383,17 +385,19 @@ class StagingWriter:
         self._frames: list[pl.DataFrame] = []
         self._waiting_rows = 0
         self._waiting_bytes = 0
+        self._copying: asyncio.Task[None] | None = None
 
     async def write(self, frame: pl.DataFrame) -> None:
         self._frames.append(frame)
         self._waiting_rows += frame.height
         self._waiting_bytes += int(frame.estimated_size())
         if self._waiting_rows >= FLUSH_ROWS or self._waiting_bytes >= FLUSH_BYTES:
-            await self._flush()
+            await self._start_copying()
 
     async def prepare(self) -> Handle | None:
         """Stage all rows; return the handle of the part."""
-        await self._flush()
+        await self._start_copying()
+        await self._finish_copying()
         if not self._staged_rows:
             return None
         parts = [{"id": self._part.hex, "rows": self._staged_rows}]
@@ -404,40 +408,47 @@ class StagingWriter:
     def snapshot_state(self) -> None:
         """Return no state."""
 
-    async def _flush(self) -> None:
-        if not self._waiting_rows:
-            return
-        frames, rows = self._frames, self._waiting_rows
-        self._frames, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        await self._writers.database.run(partial(self._copy, frames))
-        self._staged_rows += rows
-        failpoints.failpoint("sink.flushed")
+    async def _start_copying(self) -> None:
+        """Start to copy the waiting rows, when those before are copied."""
+        await self._finish_copying()
+        if self._waiting_rows:
+            copy = partial(self._copy, self._frames, self._staged_rows)
+            self._staged_rows += self._waiting_rows
+            self._frames, self._waiting_rows, self._waiting_bytes = [], 0, 0
+            self._copying = asyncio.create_task(self._writers.database.run(copy))
 
-    def _copy(self, frames: Sequence[pl.DataFrame], cursor: psycopg.Cursor) -> None:
+    async def _finish_copying(self) -> None:
+        """Wait until the rows that are being copied are staged. Raises ConnectorError."""
+        if self._copying is not None:
+            copying, self._copying = self._copying, None
+            await copying
+            failpoints.failpoint("sink.flushed")
+
+    def _copy(self, frames: Sequence[pl.DataFrame], first_row: int, cursor: psycopg.Cursor) -> None:
         import polars as pl
 
         rows, handle = self._writers.rows, parse_handle(self._writers.handle)
-        frame = pl.concat([each.select(*rows.columns.names, *_flags(rows)) for each in frames])
+        names = (*rows.columns.names, *((DELETE,) if rows.has_deletes else ()))
+        frame = pl.concat([pick_columns(each, names) for each in frames])
         self._writers.check_nulls(frame)
-        columns = list_copied_columns(rows)
-        text = encode_rows(frame, rows, self._part, self._staged_rows)
-        names = list_names(columns.names)
-        with cursor.copy(f"COPY {handle.staging_table} ({names}) FROM STDIN (FORMAT csv)") as copy:
+        text = encode_rows(frame, rows, self._part, first_row)
+        columns = list_names(list_copied_columns(rows).names)
+        copy_in = f"COPY {handle.staging_table} ({columns}) FROM STDIN (FORMAT csv)"
+        with cursor.copy(copy_in) as copy:
             copy.write(text)
 
     async def close(self) -> None:
         """Delete what was staged since the last `prepare`."""
         self._frames.clear()
+        if self._copying is not None:
+            self._copying.cancel()
+            await asyncio.gather(self._copying, return_exceptions=True)
         if self._staged_rows:
             staging = parse_handle(self._writers.handle).staging_table
             with suppress(ConnectorError):
                 await self._writers.database.run(
                     lambda cursor: delete_parts(cursor, staging, [self._part])
                 )
-
-
-def _flags(rows: SinkRows) -> tuple[str, ...]:
-    return (DELETE,) if rows.has_deletes else ()
 
 
 def build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkCoordinator:

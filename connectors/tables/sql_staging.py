@@ -246,14 +246,14 @@ def format_moves(handle: StagedHandle) -> list[str]:
 
     >>> handle = StagedHandle("s", "g", "t", ["a"], [], False, False, [])
     >>> [statement.replace(IDS, "?") for statement in format_moves(handle)]
-    ['INSERT INTO "s"."t" ("a") SELECT "a" FROM "s"."g" WHERE headrace_part = ANY (?) AND \
-headrace_row <> -1 ORDER BY headrace_row']
+    ['INSERT INTO "s"."t" ("a") SELECT "a" FROM "s"."g" \
+WHERE headrace_part = ANY (?) AND headrace_row <> -1']
     """
     target, columns = quote_table(handle.schema, handle.table), list_names(handle.columns)
     rows = f"FROM {handle.staging_table} WHERE {PART} = ANY ({IDS}) AND {ROW} <> {MARK}"
     insert = f"INSERT INTO {target} ({columns})"
     if not handle.key:
-        return [f"{insert} SELECT {columns} {rows} ORDER BY {ROW}"]
+        return [f"{insert} SELECT {columns} {rows}"]
     key = list_names(handle.key)
     last = f"SELECT DISTINCT ON ({key}) * {rows} ORDER BY {key}, {ROW} DESC"
     upserted = f" WHERE NOT {DELETES}" if handle.has_deletes else ""

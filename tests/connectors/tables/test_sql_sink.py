@@ -508,7 +508,7 @@ def test_a_missing_table_is_refused_with_the_statement_that_creates_it(
     assert error.message == 'there is no table "total"'
     created = 'CREATE TABLE IF NOT EXISTS "total" ("id" bigint NOT NULL, "n" real, '
     assert error.hint == (
-        f'did you mean "totals"?; or create: true creates it, as by {created}PRIMARY KEY ("id"))'
+        f'did you mean "totals"? Or create: true creates it, as by {created}PRIMARY KEY ("id"))'
     )
     database.rows(error.hint.partition(" as by ")[2])
     sink.check()

@@ -22,8 +22,9 @@ import psycopg
 from benchmarks.bids import SCHEMA, bids
 from headrace.connectors.formats.csv_encode import CsvEncoder
 from headrace.connectors.formats.json_decode import JsonDecoder
-from headrace.connectors.tables.sql_sink import build_sink, build_writers
+from headrace.connectors.tables.sql_sink import build_sink
 from headrace.connectors.tables.sql_sink_options import SqlSink
+from headrace.connectors.tables.sql_writer import build_writers
 from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
@@ -110,10 +111,13 @@ def copy(url: str, text: Sequence[bytes]) -> None:
     """Copy finished text to a new table."""
     types = "auction bigint, bidder bigint, price bigint, channel text, url text, ts timestamptz"
     execute(url, f"CREATE TABLE bids ({types})")
-    with psycopg.connect(url) as connection, connection.cursor() as cursor:
-        with cursor.copy("COPY bids FROM STDIN (FORMAT csv)") as copying:
-            for each in text:
-                copying.write(each)
+    with (
+        psycopg.connect(url) as connection,
+        connection.cursor() as cursor,
+        cursor.copy("COPY bids FROM STDIN (FORMAT csv)") as copying,
+    ):
+        for each in text:
+            copying.write(each)
 
 
 if __name__ == "__main__":

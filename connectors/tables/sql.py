@@ -79,7 +79,7 @@ def _open_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> Sin
 def _open_writers(
     sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
 ) -> WriterFactory:
-    from headrace.connectors.tables.sql_sink import build_writers
+    from headrace.connectors.tables.sql_writer import build_writers
 
     return build_writers(sink, schema, run_context, link)
 

@@ -1,57 +1,48 @@
-"""Tables of PostgreSQL as sinks: writers stage rows, and the coordinator's half commits them.
+"""The coordinator's half of a SQL sink: checks the table, and commits what writers have staged.
 
-Both halves call psycopg in threads. What is staged, and how it is committed, is in `sql_staging`.
+What is staged, and how it is committed, is in `sql_staging`; the worker's half is in `sql_writer`.
 
 Tests: tests/connectors/tables/test_sql_sink.py, tests/connectors/tables/test_sql_sink_kill.py.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 
-from headrace.connectors.tables.client_libraries import import_extra, run_in_thread
-from headrace.connectors.tables.copied_rows import encode_rows
-from headrace.connectors.tables.sql_engine import SqlQuery, create_engine, translate_error
-from headrace.connectors.tables.sql_sink_options import POSTGRESQL, SqlSink
+from headrace.connectors.tables.postgres_database import PostgresDatabase, build_database
+from headrace.connectors.tables.sql_sink_options import SqlSink
 from headrace.connectors.tables.sql_staging import (
     StagedHandle,
-    Staging,
     StagingNote,
+    StagingTable,
     commit_parts,
     delete_of_subtask,
     delete_parts,
     drop_if_unused,
     drop_staging,
-    list_copied_columns,
-    make_part_id,
     name_staging,
     parse_handle,
 )
 from headrace.connectors.tables.sql_target import (
     SinkRows,
     TargetTable,
+    build_sink_rows,
     check_privileges,
     check_table,
     find_table,
     format_creation,
-    list_names,
     quote_table,
 )
-from headrace.connectors.tables.urls import mask_secrets
-from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
-from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import JobNotes, NoJobNotes, RunContext
-from headrace.core.api.sinks import SinkCoordinator, SinkWriter, WriterFactory
+from headrace.core.api.sinks import SinkCoordinator
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
@@ -60,21 +51,13 @@ from headrace.core.errors import failpoints
 from headrace.core.errors.problems import suggest_name
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
-from headrace.core.types.elements import DELETE
-from headrace.core.types.frames import pick_columns
 
 if TYPE_CHECKING:
-    import polars as pl
     import psycopg
-    import sqlalchemy as sa
 
-T = TypeVar("T")
-
-FLUSH_ROWS, FLUSH_BYTES = 50_000, 16 << 20
-"""The rows, or their bytes, that are copied at once."""
-CONNECT_TIMEOUT_S = 30
-TRANSIENT_STATES = ("08", "25P03", "40", "53", "55", "57")
-"""The beginnings of the error codes after which another attempt may succeed."""
+STAGED_HINT = (
+    "the rows of the checkpoint stay staged: the next run writes them, if the table takes them then"
+)
 CREATION_LOCK = "SELECT pg_catalog.pg_advisory_xact_lock(7340572)"
 """Two jobs that create one table at the same time would fail."""
 LIST_TABLES = (
@@ -83,105 +66,11 @@ LIST_TABLES = (
 
 
 @dataclass(slots=True)
-class Database:
-    """Transactions in a PostgreSQL database, each in a thread of its own."""
-
-    options: SqlSink
-    folder: Path
-    kernel_executor: KernelExecutor
-    _engine: sa.Engine | None = None
-    _is_closed: bool = False
-
-    async def run(self, work: Callable[[psycopg.Cursor], T]) -> T:
-        """Run work in a transaction. Raises ConnectorError."""
-        query = SqlQuery()
-        return await run_in_thread(
-            self.kernel_executor, partial(self._run, query, work), query.cancel
-        )
-
-    def _run(self, query: SqlQuery, work: Callable[[psycopg.Cursor], T]) -> T:
-        with self._begin(query) as cursor:
-            return work(cursor)
-
-    @contextmanager
-    def _begin(self, query: SqlQuery) -> Iterator[psycopg.Cursor]:
-        import psycopg
-        import sqlalchemy as sa
-
-        engine = self._engine or self._create_engine()
-        try:
-            with engine.connect() as connection:
-                raw: Any = connection.connection.dbapi_connection
-                query.connection = raw
-                try:
-                    with raw.transaction(), raw.cursor() as cursor:
-                        yield cursor
-                finally:
-                    query.is_finished = True
-        except psycopg.Error as error:
-            raise self._translate_error(error) from None
-        except sa.exc.SQLAlchemyError as error:
-            raise translate_error(error, self.options.url) from None
-        finally:
-            if self._is_closed:  # `close` could not close the connection while it was in use
-                engine.dispose()
-
-    def _create_engine(self) -> sa.Engine:
-        import_extra("sqlalchemy", "the sql sink", "SQLAlchemy", "sql")
-        import_extra("psycopg", "the sql sink", "psycopg", "sql")
-        self._engine = create_engine(
-            self.options.url,
-            self.folder,
-            driver=f"{POSTGRESQL}+psycopg",
-            connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
-        )
-        return self._engine
-
-    def _translate_error(self, error: psycopg.Error) -> ConnectorError:
-        """Translate an error of the database, as one line without secrets."""
-        code = error.sqlstate or ""
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        found = error.diag.message_detail or _find_copied_value(error.diag.context or "")
-        message = mask_secrets(
-            ": ".join([lines[0], *filter(None, [found])]), self.options.url.secrets
-        )
-        final = bool(code) and not code.startswith(TRANSIENT_STATES)
-        hint = ""
-        if code == "42501" and " schema " in lines[0]:  # insufficient_privilege
-            hint = (
-                "the sink stages rows in a table of its own: "
-                "GRANT CREATE ON SCHEMA to the user of the pipeline"
-            )
-        elif code.startswith("23"):  # a constraint, which only the table itself has
-            hint = (
-                "the rows of the checkpoint stay staged: they are written by the next run if the "
-                "table takes them then"
-            )
-        return ConnectorError(f"the database says: {message}", hint, final=final)
-
-    async def close(self) -> None:
-        """Close idle connections; those in use are closed when their work ends."""
-        self._is_closed = True
-        if self._engine is not None:
-            self._engine.dispose()
-
-
-def _find_copied_value(context: str) -> str:
-    """Return the column and the value of an error in COPY.
-
-    >>> _find_copied_value('COPY staging, line 1, column n: "x"')
-    'column n: "x"'
-    """
-    _, found, value = context.partition(", column ")
-    return f"column {value}" if found and context.startswith("COPY ") else ""
-
-
-@dataclass(slots=True)
 class TableSink:
     """The `SinkCoordinator` over a table."""
 
     name: str
-    database: Database
+    database: PostgresDatabase
     rows: SinkRows
     job: str
     notes: JobNotes
@@ -254,7 +143,7 @@ class TableSink:
         hint = f"{near + ' Or ' if near else ''}create: true creates it, as by {statement}"
         return ConnectorError(f'there is no table "{name}"', hint, exit_status=2, final=True)
 
-    def _create_table(self, cursor: psycopg.Cursor) -> Staging:
+    def _create_table(self, cursor: psycopg.Cursor) -> StagingTable:
         """Create the table if it is missing and to be created; return what is staged for it."""
         table = self._find_table(cursor)
         if not table.columns:
@@ -264,13 +153,13 @@ class TableSink:
             cursor.execute(format_creation(name, self.rows, version))
             table = self._find_table(cursor)
         self._table = table
-        return Staging(table, name_staging(self.job, self.name), self.rows)
+        return StagingTable(table, name_staging(self.job, self.name), self.rows)
 
     async def describe_for_workers(self) -> Document:
         """Return the names of the tables, and the columns that must not be null."""
         if self._table is None:  # in an executor, which does not check the sink
             self._table = await self.database.run(self._find_table)
-        staging = Staging(self._table, name_staging(self.job, self.name), self.rows)
+        staging = StagingTable(self._table, name_staging(self.job, self.name), self.rows)
         return {
             "handle": staging.build_handle(UUID(int=0), 1),
             "not_null": self._table.list_not_null(self.rows),
@@ -285,7 +174,12 @@ class TableSink:
         failpoints.failpoint("sink.committing")
         staged = parse_handle(handle)
         recorded = list(self._unrepeatable)
-        await self.database.run(partial(self._commit, staged, recorded))
+        try:
+            await self.database.run(partial(self._commit, staged, recorded))
+        except ConnectorError as error:
+            if error.is_final:
+                error.hint = error.hint or STAGED_HINT
+            raise
         self._unrepeatable = self._unrepeatable[len(recorded) :]
         self._committed += staged.ids
         failpoints.failpoint("sink.committed")
@@ -331,139 +225,17 @@ class TableSink:
         await self.database.close()
 
 
-def _prepare_staging(staging: Staging, note: StagingNote | None, cursor: psycopg.Cursor) -> None:
+def _prepare_staging(
+    staging: StagingTable, note: StagingNote | None, cursor: psycopg.Cursor
+) -> None:
     if note is not None:
         drop_staging(cursor, quote_table(note.schema, note.staging))
     staging.recreate(cursor)
 
 
-@dataclass(slots=True)
-class TableWriters:
-    """The `WriterFactory` over a table."""
-
-    database: Database
-    rows: SinkRows
-    handle: Handle
-    """The handle of no part, as the coordinator's half describes it."""
-    not_null: Sequence[str]
-
-    def create_writer(self, subtask: int, states: Sequence[Document] = ()) -> SinkWriter:
-        """Return a writer, which connects at its first rows."""
-        return StagingWriter(self, subtask)
-
-    def check_nulls(self, frame: pl.DataFrame) -> None:
-        """Check that the table accepts the nulls of these rows. Raises ConnectorError."""
-        import polars as pl
-
-        # Of a deleted row, only the key is read.
-        kept = frame.filter(~pl.col(DELETE)) if self.rows.has_deletes else frame
-        for name in self.not_null:
-            rows = frame if name in self.rows.key else kept
-            if rows[name].null_count():
-                table = self.database.options.table
-                message = f'"{name}" is null in a row, and not in table "{table}"'
-                hint = (
-                    "where: ... IS NOT NULL in a step before drops such rows; or change the table"
-                )
-                if name in self.rows.key:
-                    hint += ": a key with nulls needs UNIQUE NULLS NOT DISTINCT"
-                raise ConnectorError(message, hint, final=True)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.database.close()
-
-
-class StagingWriter:
-    """Copies the rows of one subtask to the staging table, while the next rows come."""
-
-    def __init__(self, writers: TableWriters, subtask: int) -> None:
-        self._writers = writers
-        self._subtask = subtask
-        self._part = make_part_id(subtask)
-        self._staged_rows = 0
-        self._frames: list[pl.DataFrame] = []
-        self._waiting_rows = 0
-        self._waiting_bytes = 0
-        self._copying: asyncio.Task[None] | None = None
-
-    async def write(self, frame: pl.DataFrame) -> None:
-        self._frames.append(frame)
-        self._waiting_rows += frame.height
-        self._waiting_bytes += int(frame.estimated_size())
-        if self._waiting_rows >= FLUSH_ROWS or self._waiting_bytes >= FLUSH_BYTES:
-            await self._start_copying()
-
-    async def prepare(self) -> Handle | None:
-        """Stage all rows; return the handle of the part."""
-        await self._start_copying()
-        await self._finish_copying()
-        if not self._staged_rows:
-            return None
-        parts = [{"id": self._part.hex, "rows": self._staged_rows}]
-        self._part, self._staged_rows = make_part_id(self._subtask), 0
-        failpoints.failpoint("sink.prepared")
-        return {**self._writers.handle, "parts": parts}
-
-    def snapshot_state(self) -> None:
-        """Return no state."""
-
-    async def _start_copying(self) -> None:
-        """Start to copy the waiting rows, when those before are copied."""
-        await self._finish_copying()
-        if self._waiting_rows:
-            copy = partial(self._copy, self._frames, self._staged_rows)
-            self._staged_rows += self._waiting_rows
-            self._frames, self._waiting_rows, self._waiting_bytes = [], 0, 0
-            self._copying = asyncio.create_task(self._writers.database.run(copy))
-
-    async def _finish_copying(self) -> None:
-        """Wait until the rows that are being copied are staged. Raises ConnectorError."""
-        if self._copying is not None:
-            copying, self._copying = self._copying, None
-            await copying
-            failpoints.failpoint("sink.flushed")
-
-    def _copy(self, frames: Sequence[pl.DataFrame], first_row: int, cursor: psycopg.Cursor) -> None:
-        import polars as pl
-
-        rows, handle = self._writers.rows, parse_handle(self._writers.handle)
-        names = (*rows.columns.names, *((DELETE,) if rows.has_deletes else ()))
-        frame = pl.concat([pick_columns(each, names) for each in frames])
-        self._writers.check_nulls(frame)
-        text = encode_rows(frame, rows, self._part, first_row)
-        columns = list_names(list_copied_columns(rows).names)
-        copy_in = f"COPY {handle.staging_table} ({columns}) FROM STDIN (FORMAT csv)"
-        with cursor.copy(copy_in) as copy:
-            copy.write(text)
-
-    async def close(self) -> None:
-        """Delete what was staged since the last `prepare`."""
-        self._frames.clear()
-        if self._copying is not None:
-            self._copying.cancel()
-            await asyncio.gather(self._copying, return_exceptions=True)
-        if self._staged_rows:
-            staging = parse_handle(self._writers.handle).staging_table
-            with suppress(ConnectorError):
-                await self._writers.database.run(
-                    lambda cursor: delete_parts(cursor, staging, [self._part])
-                )
-
-
 def build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> SinkCoordinator:
     """Build the coordinator's half of the sink that the plan describes."""
     return _build_sink(sink, schema, run_context)
-
-
-def _build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> TableSink:
-    return TableSink(
-        str(sink.name),
-        _build_database(sink, run_context),
-        _build_rows(sink, schema),
-        run_context.job_id,
-        run_context.notes,
-    )
 
 
 async def describe_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> str:
@@ -475,21 +247,11 @@ async def describe_sink(sink: nodes.Sink, schema: Schema, run_context: RunContex
         await opened.close()
 
 
-def build_writers(
-    sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
-) -> WriterFactory:
-    """Build the worker's half of the sink that the plan describes."""
-    handle: Any = link.description["handle"]
-    not_null: Any = link.description["not_null"]
-    database = _build_database(sink, run_context)
-    return TableWriters(database, _build_rows(sink, schema), handle, not_null)
-
-
-def _build_database(sink: nodes.Sink, run_context: RunContext) -> Database:
-    assert isinstance(sink.options, SqlSink)
-    return Database(sink.options, run_context.folder, run_context.kernel_executor)
-
-
-def _build_rows(sink: nodes.Sink, schema: Schema) -> SinkRows:
-    columns = Schema(tuple(field for field in schema if field.name != DELETE))
-    return SinkRows(columns, sink.key, len(columns) < len(schema))
+def _build_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> TableSink:
+    return TableSink(
+        str(sink.name),
+        build_database(sink, run_context),
+        build_sink_rows(sink, schema),
+        run_context.job_id,
+        run_context.notes,
+    )

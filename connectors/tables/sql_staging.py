@@ -113,7 +113,7 @@ def make_part_id(subtask: int) -> UUID:
 
 
 @dataclass(frozen=True, slots=True)
-class Staging:
+class StagingTable:
     """The staging table of a sink, for a table and its rows."""
 
     table: TargetTable

@@ -3,7 +3,7 @@
 Values are never converted by headrace: a column takes the values of a type if the database reads
 all of them without loss. What does not fit is reported with the statements that would mend it.
 
-Tests: tests/connectors/tables/test_sql_sink.py.
+Tests: tests/connectors/tables/test_sql_target.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
+from headrace.core.plan import nodes
 from headrace.core.types.data_types import (
     BIGINT,
     BINARY,
@@ -32,6 +33,7 @@ from headrace.core.types.data_types import (
     Time,
     Type,
 )
+from headrace.core.types.elements import DELETE
 
 if TYPE_CHECKING:
     import psycopg
@@ -96,6 +98,12 @@ class SinkRows:
     columns: Schema
     key: tuple[str, ...] = ()
     has_deletes: bool = False
+
+
+def build_sink_rows(sink: nodes.Sink, schema: Schema) -> SinkRows:
+    """Build the description of the rows that a sink writes."""
+    columns = Schema(tuple(field for field in schema if field.name != DELETE))
+    return SinkRows(columns, sink.key, len(columns) < len(schema))
 
 
 @dataclass(frozen=True, slots=True)

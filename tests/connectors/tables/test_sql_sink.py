@@ -1,36 +1,18 @@
-"""Tables of a real PostgreSQL as sinks: values, changes, commits, and mistakes."""
+"""Tables of a real PostgreSQL as sinks: values, changes and commits."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import polars as pl
 import pytest
 
 from headrace.connectors.registry import REGISTRY
-from headrace.connectors.tables.sql_sink import TableSink
-from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
-from headrace.core.api.kernel_executor import KernelExecutor
-from headrace.core.api.run_context import JobNotes, RunContext
-from headrace.core.api.sinks import SinkWriter, WriterFactory
-from headrace.core.api.splits import Handle
-from headrace.core.plan import nodes
-from headrace.core.spark.committer import InMemoryNotes
-from headrace.core.types.data_types import Schema
-from tests.support.plans import plan_of, said
-from tests.support.tables.databases import Database, fresh_schema
-from tests.support.tables.postgres import PASSWORD, Server
-
-JOB = "0123456789abcdef" * 2
+from tests.support.tables.databases import Database
+from tests.support.tables.opened_sql_sinks import APPENDS, CHANGES, Over, changes, named
 
 TYPES = """flag: boolean, t: tinyint, s: smallint, i: int, b: bigint, f: float, d: double,
   n: "decimal(38,10)", text: string, bytes: binary, day: date, at: timestamp, here: timestamp_ntz,
@@ -60,143 +42,6 @@ VALUES: dict[str, tuple[Any, pl.DataType, Any]] = {
     "counts": ({"a": 1.5, "b": None}, pl.Map(pl.String(), pl.Float64()), ...),
 }
 """A value of each type, its type in Polars, and what the database gives back; `...`: the same."""
-
-APPENDS = (
-    "sources: {rows: {files: {path: in}, schema: {SCHEMA}}}\nsinks:\n  out: {from: rows, SQL}\n"
-)
-CHANGES = """\
-sources: {rows: {files: {path: in}, schema: {k: string, n: bigint, at: timestamp}, event_time: at}}
-steps:
-  last: {from: rows, dedup: {key: k, keep: last}, select: {k: k, n: n}}
-  some: {from: last, where: n > 0}
-sinks:
-  out: {from: some, SQL}
-"""
-
-
-@pytest.fixture
-def database(server: Server) -> Iterator[Database]:
-    with fresh_schema(server) as database:
-        yield database
-
-
-@dataclass(slots=True)
-class Sink:
-    """Both halves of a sink, opened alone."""
-
-    folder: Path
-    text: str
-    job: str = JOB
-    notes: JobNotes = field(default_factory=InMemoryNotes)
-    node: nodes.Sink = field(init=False)
-    schema: Schema = field(init=False)
-    context: RunContext = field(init=False)
-    coordinator: TableSink = field(init=False)
-    _loop: asyncio.Runner = field(default_factory=asyncio.Runner)
-    _executor: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 2))
-    _opened: list[TableSink | WriterFactory] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        plan = plan_of(self.folder, f"name: t\n{self.text}")
-        node = plan.part("out")
-        assert isinstance(node, nodes.Sink)
-        self.node = node
-        self.schema = plan.streams[node.input].sink_schema
-        kernel_executor = KernelExecutor(self._executor)
-        self.context = RunContext(self.folder, self.job, kernel_executor, notes=self.notes)
-        self.reopen()
-
-    def close(self) -> None:
-        """Close all that was opened."""
-        for half in self._opened:
-            self.do(half.close())
-        self._loop.close()
-        self._executor.shutdown()
-
-    def reopen(self) -> None:
-        """Open the coordinator's half once more, as the next attempt does."""
-        side = REGISTRY["sql"].sink
-        assert side is not None and side.open is not None
-        opened = side.open(self.node, self.schema, self.context)
-        assert isinstance(opened, TableSink)
-        self.coordinator = opened
-        self._opened.append(opened)
-
-    def do(self, work: Any) -> Any:
-        """Run a coroutine."""
-        return self._loop.run(work)
-
-    def writer(self, subtask: int = 0) -> SinkWriter:
-        """Open a writer."""
-        side = REGISTRY["sql"].sink
-        assert side is not None and side.open_writers is not None
-        description = self.do(self.coordinator.describe_for_workers())
-        link = CoordinatorLink(self.coordinator.answer, description)
-        writers = side.open_writers(self.node, self.schema, self.context, link)
-        self._opened.insert(0, writers)
-        return writers.create_writer(subtask)
-
-    def prepare(self, *frames: pl.DataFrame, subtask: int = 0) -> Handle:
-        """Write frames and prepare them."""
-        writer = self.writer(subtask)
-        for frame in frames:
-            self.do(writer.write(frame))
-        handle: Handle | None = self.do(writer.prepare())
-        self.do(writer.close())
-        assert handle is not None
-        return handle
-
-    def check(self) -> None:
-        """Check the table."""
-        self.do(self.coordinator.check())
-
-    def commit(self, handle: Handle) -> None:
-        """Commit."""
-        self.do(self.coordinator.commit(handle))
-
-    def refusal(self) -> ConnectorError:
-        """Return the error of the check."""
-        with pytest.raises(ConnectorError) as raised:
-            self.check()
-        assert raised.value.exit_status == 2 and raised.value.is_final
-        return raised.value
-
-
-Over: TypeAlias = Callable[..., Sink]
-
-
-@pytest.fixture
-def over(tmp_path: Path) -> Iterator[Over]:
-    """Opens a sink over a database."""
-    sinks: list[Sink] = []
-
-    def opened(
-        database: Database,
-        options: str = "table: t",
-        schema: str = "id: bigint, name: string",
-        text: str = APPENDS,
-        **more: Any,
-    ) -> Sink:
-        sql = f'sql: {{url: "{database.url}", {options}}}'
-        sink = Sink(tmp_path, text.replace("SQL", sql).replace("SCHEMA", schema), **more)
-        sinks.append(sink)
-        return sink
-
-    yield opened
-    for sink in sinks:
-        sink.close()
-
-
-def changes(*rows: tuple[str | None, int | None, bool]) -> pl.DataFrame:
-    """Return changes: key, number, and whether the key is deleted."""
-    return pl.DataFrame(
-        rows, ["k", "n", "_delete"], orient="row", schema_overrides={"k": pl.String}
-    )
-
-
-def named(*ids: int) -> pl.DataFrame:
-    """Return rows of these ids."""
-    return pl.DataFrame({"id": ids, "name": [f"n{id}" for id in ids]})
 
 
 def test_values_of_all_types_and_nulls_are_written(over: Over, database: Database) -> None:
@@ -305,7 +150,7 @@ def test_aborted_rows_those_of_lost_writers_and_those_of_an_attempt_before_are_r
 def test_a_writer_that_is_closed_leaves_only_what_it_has_prepared(
     over: Over, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.connectors.tables.sql_sink.FLUSH_ROWS", 2)
+    monkeypatch.setattr("headrace.connectors.tables.sql_writer.FLUSH_ROWS", 2)
     database.rows("create table t (id bigint, name text)")
     sink = over(database)
     sink.check()
@@ -443,156 +288,3 @@ def test_a_null_in_a_key_needs_an_index_that_takes_nulls_for_equal(
         assert "UNIQUE NULLS NOT DISTINCT" in raised.value.hint
     sink.commit(sink.prepare(changes(("a", 1, False))))
     assert database.rows("select * from t") == [("a", 1)]
-
-
-def statements(hint: str) -> Sequence[str]:
-    """Return the statements in a hint."""
-    return [each for each in hint.split("; ") if each.startswith(("ALTER ", "CREATE "))]
-
-
-@pytest.mark.parametrize(
-    ("table", "text", "message"),
-    [
-        ("id bigint", APPENDS, 'table "t": it has no column "name"'),
-        ("id int, name text", APPENDS, 'table "t": "id" is integer, and bigint in the rows'),
-        ("k text, n bigint", CHANGES, 'table "t": it has no unique index on (k), the key'),
-        (
-            "k text, n numeric(18), primary key (k, n)",
-            CHANGES,
-            '"n" is numeric(18,0), and bigint in the rows; it has no unique index on (k)',
-        ),
-    ],
-)
-def test_a_hint_mends_a_table_that_does_not_fit(
-    over: Over, database: Database, table: str, text: str, message: str
-) -> None:
-    database.rows(f"create table t ({table})")
-    sink = over(database, text=text)
-    error = sink.refusal()
-    assert message in error.message
-    for statement in statements(error.hint.replace(", or cast it in a step before", "")):
-        database.rows(statement)
-    sink.check()
-
-
-@pytest.mark.parametrize(
-    ("table", "message", "hint"),
-    [
-        (
-            "id bigint, name text, more int not null",
-            '"more" is not null and has no default, and the rows have no such column',
-            "add it in a step before",
-        ),
-        (
-            "id bigint, name text generated always as (id::text) stored",
-            '"name" is computed by the database',
-            'drop "name" in a step before',
-        ),
-    ],
-)
-def test_a_table_that_cannot_take_the_rows_is_refused(
-    over: Over, database: Database, table: str, message: str, hint: str
-) -> None:
-    database.rows("create function pg_temp.f() returns int language sql as 'select 1'")
-    database.rows(f"create table t ({table.replace('id::text', 'substr($$a$$, 1)')})")
-    error = over(database).refusal()
-    assert message in error.message and hint in error.hint
-
-
-def test_a_missing_table_is_refused_with_the_statement_that_creates_it(
-    over: Over, database: Database
-) -> None:
-    database.rows("create table totals (id bigint)")
-    sink = over(database, "table: total, key: id", schema="id: bigint not null, n: float")
-    error = sink.refusal()
-    assert error.message == 'there is no table "total"'
-    created = 'CREATE TABLE IF NOT EXISTS "total" ("id" bigint NOT NULL, "n" real, '
-    assert error.hint == (
-        f'did you mean "totals"? Or create: true creates it, as by {created}PRIMARY KEY ("id"))'
-    )
-    database.rows(error.hint.partition(" as by ")[2])
-    sink.check()
-
-
-def test_a_view_and_a_table_that_may_not_be_written_are_refused(
-    over: Over, database: Database, server: Server
-) -> None:
-    database.rows("create table t (id bigint, name text); create view v as select * from t")
-    assert over(database, "table: v").refusal().message.startswith('"v" is no table')
-    (schema,) = database.rows("select current_schema()")[0]
-    database.rows("drop role if exists guest; create role guest login password 'guest'")
-    database.rows(f"grant usage on schema {schema} to guest; grant select on t to guest")
-    guest = Database(database.url.replace("tester:se%40cret", "guest:guest"), database.connection)
-    error = over(guest).refusal()
-    assert error.message == 'the user lacks the privilege INSERT on "t"'
-    database.rows("grant insert on t to guest")
-    with pytest.raises(ConnectorError, match="permission denied for schema") as raised:
-        over(guest).check()
-    assert "GRANT CREATE ON SCHEMA" in raised.value.hint
-    database.rows(f"grant create on schema {schema} to guest")
-    over(guest).check()
-    database.rows("drop owned by guest; drop role guest")
-
-
-def test_a_password_is_never_shown(over: Over, database: Database) -> None:
-    wrong = Database(database.url.replace("se%40cret", "sesame%21word"), database.connection)
-    sink = over(wrong)
-    with pytest.raises(ConnectorError, match="password authentication failed") as raised:
-        sink.check()
-    assert "sesame" not in raised.value.message
-    database.rows("create table t (id bigint, name text)")
-    sink = over(database)
-    told = sink.do(sink.coordinator.describe())
-    assert told.endswith(", table t") and "****@127.0.0.1" in told
-    sink.check()
-    handle = sink.prepare(named(1))
-    assert PASSWORD not in str(handle) and "se%40cret" not in f"{handle}{told}"
-
-
-def test_a_server_that_is_away_may_be_back_later(over: Over, database: Database) -> None:
-    away = Database(database.url.replace("127.0.0.1:", "127.0.0.1:1"), database.connection)
-    with pytest.raises(ConnectorError) as raised:
-        over(Database("postgresql://u:p@127.0.0.1:1/d", away.connection)).check()
-    assert not raised.value.is_final and "refused" in raised.value.message
-
-
-SINK = "sql: {url: URL, table: t}"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            APPENDS.replace("SQL", "sql: {url: 'sqlite:///a.db', table: t}"),
-            "the sql sink writes PostgreSQL only, and this is sqlite",
-        ),
-        (APPENDS.replace("SQL", SINK.replace("t}", "t, key: idd}")), 'key: unknown column "idd"'),
-        (APPENDS.replace("SQL", SINK.replace("t}", "t, keys: id}")), 'sql: unknown key "keys"'),
-        (
-            APPENDS.replace("SQL", SINK.replace("t}", "t}, format: json")),
-            '"sql" has no format',
-        ),
-        (
-            CHANGES.replace("SQL", SINK.replace("t}", "t, key: [k, n]}")),
-            'key: the rows are changes of (k), and "n" is not in that key [remove key:]',
-        ),
-        (
-            CHANGES.replace("SQL", SINK)
-            .replace("from: some", "from: gone")
-            .replace("sinks:", "  gone: {from: some, select: {n: n}}\nsinks:"),
-            "are added and removed, and have no key by which sql could write them",
-        ),
-        (APPENDS.replace("SQL", "sql: {url: URL, table: '${secret:T}'}"), "secret"),
-    ],
-)
-def test_mistakes_are_told_before_anything_starts(tmp_path: Path, text: str, message: str) -> None:
-    text = text.replace("SCHEMA", "id: bigint").replace("URL", "'postgresql://u@h/d'")
-    found = said(tmp_path, f"name: t\n{text}")
-    assert any(message in line for line in found), found
-
-
-def test_rows_that_replace_each_other_reach_one_writer(tmp_path: Path) -> None:
-    sink = SINK.replace("URL", "'postgresql://u@h/d'").replace("t}", "t, key: id}, parallelism: 3")
-    text = APPENDS.replace("SQL", sink).replace("SCHEMA", "id: bigint")
-    (edge,) = plan_of(tmp_path, f"name: t\n{text}").edges
-    assert edge.exchange == "hash" and [each.name for each in edge.key] == ["id"]

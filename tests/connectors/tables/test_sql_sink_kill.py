@@ -7,14 +7,12 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli.processes import RUN, ended, limited
-from tests.support.tables.databases import Database, fresh_schema
-from tests.support.tables.postgres import Server
+from tests.support.tables.databases import Database
 
 ROWS = 40_000
 KEYS = 7
@@ -100,9 +98,8 @@ class Made:
 
 
 @pytest.fixture
-def made(tmp_path: Path, server: Server) -> Iterator[Made]:
-    with fresh_schema(server) as database:
-        yield Made(tmp_path, database)
+def made(tmp_path: Path, database: Database) -> Made:
+    return Made(tmp_path, database)
 
 
 def test_a_job_that_is_killed_at_each_step_and_rescaled_writes_each_row_once(made: Made) -> None:
@@ -127,20 +124,18 @@ def test_a_job_whose_connections_break_restarts_and_writes_each_row_once(made: M
     made.check()
 
 
-def test_an_older_checkpoint_repeats_inserted_rows_and_leaves_the_same_changes(made: Made) -> None:
+def test_an_older_checkpoint_and_a_fresh_run_repeat_inserted_rows_and_leave_the_same_changes(
+    made: Made,
+) -> None:
     made.die("noted:4", "--parallelism", "2")
     before = made.database.rows("select id from numbers")
     made.finish("--from-checkpoint", "2")
     after = Counter(made.database.rows("select id from numbers"))
     assert after >= Counter(before) and len(after) == ROWS and max(after.values()) == 2
     made.check_totals()
-
-
-def test_a_fresh_run_removes_what_the_job_before_has_staged(made: Made) -> None:
     made.die("sink.prepared:8", "--parallelism", "3")
-    staged = made.database.staged()
-    assert len(staged) == 3
-    before = made.database.rows("select count(*) from numbers")[0][0]
+    assert len(made.database.staged()) == 3
+    count = made.database.rows("select count(*) from numbers")[0][0]
     made.finish("--fresh")
-    assert made.database.rows("select count(*) from numbers") == [(before + ROWS,)]
+    assert made.database.rows("select count(*) from numbers") == [(count + ROWS,)]
     made.check_totals()

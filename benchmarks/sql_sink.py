@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import polars as pl
 import psycopg
@@ -75,7 +75,7 @@ def read(count: int) -> list[pl.DataFrame]:
 def execute(url: str, statement: str) -> None:
     """Execute a statement."""
     with psycopg.connect(url) as connection:
-        connection.execute(cast("LiteralString", statement))
+        connection.execute(statement)
 
 
 async def write(url: str, frames: Sequence[pl.DataFrame], key: str = "") -> None:

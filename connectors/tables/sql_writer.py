@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 FLUSH_ROWS, FLUSH_BYTES = 50_000, 16 << 20
 """The rows, or their bytes, that are copied at once."""
+CLOSE_TIMEOUT_S = 2.0
+"""The time to wait at the end for rows that are being copied; the next attempt removes them too."""
 
 
 @dataclass(slots=True)
@@ -146,6 +148,7 @@ class StagingWriter:
         """Delete what was staged since the last `prepare`."""
         self._frames.clear()
         if self._copying is not None:
+            await asyncio.wait([self._copying], timeout=CLOSE_TIMEOUT_S)
             self._copying.cancel()
             await asyncio.gather(self._copying, return_exceptions=True)
         if self._staged_rows:

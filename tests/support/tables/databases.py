@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 
@@ -24,7 +24,7 @@ class Database:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query, or none of a statement."""
-        cursor = self.connection.execute(cast("LiteralString", query))
+        cursor = self.connection.execute(query)
         return cursor.fetchall() if cursor.description else []
 
     def tables(self) -> list[str]:
@@ -45,6 +45,6 @@ def fresh_schema(server: Server) -> Iterator[Database]:
     name = f"test_{next(NUMBERS)}"
     url = f"{server.url}?options=-csearch_path%3D{name}"
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute(cast("LiteralString", f"drop schema if exists {name} cascade"))
-        connection.execute(cast("LiteralString", f"create schema {name}"))
+        connection.execute(f"drop schema if exists {name} cascade")
+        connection.execute(f"create schema {name}")
         yield Database(url, connection)

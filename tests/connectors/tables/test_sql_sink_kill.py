@@ -124,7 +124,7 @@ def test_a_job_whose_connections_break_restarts_and_writes_each_row_once(made: M
             )
     _, said = ended(process)
     assert process.returncode == 0, said
-    assert said.count("terminating connection due to administrator command") == 2, said
+    assert said.count("terminating connection due to administrator command") >= 2, said
     made.check()
 
 

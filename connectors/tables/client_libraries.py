@@ -1,4 +1,4 @@
-"""Client libraries of lookups: optional packages, imported when needed and called in threads.
+"""Client libraries of tables: optional packages, imported when needed and called in threads.
 
 A call may block for ever, so each has a thread of its own. The awaiting task may be cancelled. The
 library is then requested to cancel its call, if it can, and the thread is abandoned: as a daemon,

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from headrace.connectors.formats.bad_records import split_null_violations
 from headrace.connectors.formats.factories import list_decoded_columns
@@ -25,9 +25,10 @@ from headrace.core.api.sources import BatchSplit, Chunk, SourceEvent, SplitFinis
 from headrace.core.api.splits import Handle, Position, Progress, Split
 from headrace.core.api.state import Document
 from headrace.core.pipeline.document_model import DocumentModel
-from headrace.core.pipeline.values import Flag, Words, positive_duration
+from headrace.core.pipeline.values import Flag, Words, choice_of, positive_duration
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, LookupSide, SinkSide, SourceSide
+from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import Schema
 
 if TYPE_CHECKING:
@@ -46,6 +47,20 @@ class MemoryOptions(DocumentModel):
     data: Words
     watch: Annotated[timedelta | None, positive_duration] = None
     ordered: Flag = False
+
+
+class MemorySinkOptions(DocumentModel):
+    """The options of a sink: the name of the data, and the form of changes."""
+
+    origin = ("data",)
+
+    data: Words
+    changelog: Annotated[Literal["last", "full"], choice_of("last", "full")] = "last"
+
+
+def _get_change_form(options: DocumentModel, format: str) -> ChangeForm | None:
+    assert isinstance(options, MemorySinkOptions)
+    return "full" if options.changelog == "full" else None
 
 
 @dataclass(slots=True)
@@ -75,7 +90,8 @@ class InMemoryData:
                 open_batch=self._open_batch,
             ),
             sink=SinkSide(
-                MemoryOptions,
+                MemorySinkOptions,
+                get_change_form=_get_change_form,
                 open=self._open_sink,
                 open_writers=lambda sink, schema, run_context, _: self._open_sink(
                     sink, schema, run_context
@@ -108,7 +124,7 @@ class InMemoryData:
 
     def _open_sink(self, sink: nodes.Sink, schema: Schema, run_context: RunContext) -> MemorySink:
         options = sink.options
-        assert isinstance(options, MemoryOptions)
+        assert isinstance(options, MemorySinkOptions)
         return MemorySink(self, str(options.data))
 
 

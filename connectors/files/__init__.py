@@ -24,6 +24,7 @@ from headrace.core.pipeline.connector_spec import ColumnOption
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SinkSide, SourceSide
+from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import BINARY, DOUBLE, FLOAT, Schema, Type, is_nested
 
 FORMATS = ("json", "csv", "parquet", "raw")
@@ -70,6 +71,8 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
             FORMATS,
             column_options=(ColumnOption("partition_by", find_folder_objection),),
             record_columns=list_record_columns,
+            get_change_form=get_change_form,
+            unkeyed_hint="; changelog: full writes each added and removed row",
             open=_open_sink,
             open_writers=_open_writers,
             describe_exclusive=_describe_folder,
@@ -137,6 +140,12 @@ def list_record_columns(options: DocumentModel, schema: Schema, format: str) -> 
     """Return the columns that do not name folders."""
     folders = getattr(options, "partition_by", None) or ()
     return Schema(tuple(field for field in schema if field.name not in folders))
+
+
+def get_change_form(options: DocumentModel, format: str) -> ChangeForm | None:
+    """Return the form in which changes are written."""
+    assert isinstance(options, FilesSink)
+    return "full" if options.changelog == "full" else None
 
 
 async def _describe_source(source: nodes.Source, run_context: RunContext) -> str:

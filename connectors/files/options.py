@@ -104,3 +104,9 @@ class FilesSink(DocumentModel):
         description="`error`: fail if the folder holds output of another run; `append`: write "
         "next to it; `overwrite`: replace it, at the first checkpoint or at the end.",
     )
+    changelog: Annotated[Literal["last", "full"], choice_of("last", "full")] = Field(
+        "last",
+        description="How a stream of changes is written. `last`: the new row of each change, with "
+        "`_delete` if rows may be deleted; it needs a key. `full`: also the rows that are "
+        "replaced, with `_change` and `_sequence` ([tables](tables.md#full-changelogs)).",
+    )

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.operators.changelog.aggregate import ChangelogAggregateOperator
+from headrace.core.operators.changelog.change_rows import (
+    CountedChangesOperator,
+    RetractionChangesOperator,
+    UpsertChangesOperator,
+)
 from headrace.core.operators.changelog.conversion import RetractionsOperator, UpsertsOperator
 from headrace.core.operators.changelog.retraction_top import RetractionTopOperator
 from headrace.core.operators.changelog.subtracting_aggregate import SubtractingAggregateOperator
@@ -53,10 +58,8 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
             if operation.changelog_key is not None:
                 return ChangelogTopOperator(operation, context)
             return RunningTopOperator(operation, context)
-        case nodes.ChangelogConversion(output="retract"):
-            return RetractionsOperator(operation, context)
         case nodes.ChangelogConversion():
-            return UpsertsOperator(operation, context)
+            return _build_conversion(operation, context)
         case nodes.Aggregate() | nodes.Apply():
             return _build_windowed(operation, context, {})
         case nodes.Top(window=Window() as window):
@@ -78,6 +81,19 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
                 operation, context
             )
     raise AssertionError(operation)
+
+
+def _build_conversion(operation: nodes.ChangelogConversion, context: KeyedContext) -> Operator:
+    """Build the operator that converts changes."""
+    match operation.output:
+        case "counted":
+            return CountedChangesOperator(operation, context)
+        case "retract":
+            kind = RetractionsOperator if operation.form is None else UpsertChangesOperator
+            return kind(operation, context)
+        case "upsert":
+            kind = UpsertsOperator if operation.form is None else RetractionChangesOperator
+            return kind(operation, context)
 
 
 def _build_windowed(

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.settings import Checkpoint
 from headrace.core.pipeline.text import Text
+from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import Field, Schema, Type
 from headrace.core.types.stream_kinds import StreamKind
 
@@ -144,6 +145,11 @@ class SinkSpec:
     get_upsert_key: Callable[[DocumentModel], tuple[str, ...]] = lambda _: ()
     """Returns the columns by which rows of an append-only stream replace each other; none: they
     are appended."""
+    unkeyed_hint: str = ""
+    """What else can be done to write such rows: the end of a hint."""
+    get_change_form: Callable[[DocumentModel, str], ChangeForm | None] = lambda *_: None
+    """Returns the form in which changes are written, given the options and the format; None: the
+    last row of each key, with `_delete`."""
     needs_writer_count: bool = False
     """Whether the largest number of writers must be known before the first row."""
 

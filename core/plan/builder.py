@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Literal
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
-from headrace.core.expressions.typed import reference_field
 from headrace.core.pipeline.connector_spec import SinkInput
 from headrace.core.pipeline.loader import LoadedPipeline
 from headrace.core.pipeline.model import DEFAULT_SLOT, Pipeline, Sink, Source, Step
@@ -17,6 +16,8 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import (
     ChangelogNotSupported,
+    build_appended_changes,
+    build_conversion,
     format_conversion_name,
     infer_kind,
 )
@@ -27,6 +28,7 @@ from headrace.core.plan.endpoints import (
     build_sink,
     build_source,
     check_sink,
+    get_format,
     resolve_source_columns,
     suggest_timestamp,
 )
@@ -59,6 +61,8 @@ from headrace.core.plan.stream_graph import (
 )
 from headrace.core.plan.unbounded_state import warn_of_growth, warn_of_waiting
 from headrace.core.plan.unions import unite_columns
+from headrace.core.types.change_columns import ChangeForm
+from headrace.core.types.data_types import Schema
 
 
 def build_plan(loaded: LoadedPipeline) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
@@ -321,23 +325,26 @@ class PlanBuilder:
         is_upsert = isinstance(self.streams[name].kind, nodes.Upsert)
         return self._convert_changelog(name, "retract") if is_upsert else name
 
-    def _convert_changelog(self, name: str, output: Literal["retract", "upsert"]) -> str:
-        """Return the stream with the changes of another one as upserts or as retractions.
+    def _convert_changelog(
+        self, name: str, output: Literal["retract", "upsert"], form: ChangeForm | None = None
+    ) -> str:
+        """Return the stream with the changes of another one as upserts or as retractions, or in
+        the form in which a sink writes them.
 
         The step that converts them is added unless another reader needs it too.
         """
         stream = self.streams[name]
-        assert not isinstance(stream.kind, nodes.Append) and stream.kind.key is not None
-        converted = format_conversion_name(name, output)
+        converted = format_conversion_name(name, _CONVERSION_SUFFIXES[form] if form else output)
         if converted in self.parts:
             return converted
-        fields = {field.name: field for field in stream.schema}
-        key = tuple(
-            nodes.ComputedColumn(each, reference_field(fields[each])) for each in stream.kind.key
-        )
-        operation = nodes.ChangelogConversion(key, output, stream.schema, stream.has_event_time)
-        kind = infer_kind(operation, stream.kind)
-        out = nodes.Stream(converted, stream.schema, kind, stream.has_event_time)
+        if isinstance(stream.kind, nodes.Append):
+            operation: nodes.Operation = build_appended_changes(stream)
+            added, timed = nodes.CHANGE_FIELDS, stream.has_event_time
+        else:
+            operation = build_conversion(stream, output, form)
+            added, timed = operation.added_columns, operation.has_event_time
+        schema = Schema((*stream.schema, *added))
+        out = nodes.Stream(converted, schema, infer_kind(operation, stream.kind), timed)
         producer = self.parts[self.producers[name]]
         self.parts[converted] = nodes.Step(
             converted,
@@ -349,7 +356,7 @@ class PlanBuilder:
             slot=producer.slot,
         )
         self.streams[converted] = out
-        self.known_columns[converted] = self.known_columns[name]
+        self.known_columns[converted] = replace(self.known_columns[name], schema=schema)
         return converted
 
     def _check_parallelism(self, part: Step | Sink) -> None:
@@ -364,13 +371,10 @@ class PlanBuilder:
         known = self._get_columns(sink.from_)
         input_name = str(sink.from_)
         stream = self.streams.get(input_name)
-        if stream and isinstance(stream.kind, nodes.Retract) and stream.kind.key is not None:
-            # The removal of a row may arrive after the row that replaces it: sinks write by key.
-            input_name = self._convert_changelog(input_name, "upsert")
-            stream = self.streams[input_name]
+        if stream is not None:
+            input_name = self._convert_for_sink(sink, stream)
+            stream, known = self.streams[input_name], self.known_columns[input_name]
         kind = stream.kind if stream else nodes.Append()
-        if isinstance(kind, nodes.Retract):
-            self._check_removed_rows(sink)
         outgoing = SinkInput(
             known.schema,
             kind,
@@ -383,19 +387,48 @@ class PlanBuilder:
         node = build_sink(sink, kind, self.pipeline.settings, slot)
         return replace(node, input=input_name)
 
-    def _check_removed_rows(self, sink: Sink) -> None:
-        """Check that a sink takes rows that are removed again, and have no key."""
-        side = sink.connector.sink
-        if side is None or side.takes_removed_rows:
-            return
-        message = (
-            f'the rows of "{sink.from_}" are added and removed, and have no key by which '
-            f"{sink.connector.name} could write them"
-        )
-        hint = (
-            "aggregate the rows by a key, or keep the columns that identify the rows of all inputs"
-        )
-        self.report.add(message, sink.from_.locate(), hint)
+    def _convert_for_sink(self, sink: Sink, stream: nodes.Stream) -> str:
+        """Return the stream with the changes as the sink writes them; report if it cannot."""
+        side, kind, format = sink.connector.sink, stream.kind, get_format(sink)
+        assert side is not None, "the document checked it"
+        form = side.get_change_form(sink.options, format.name if format else "")
+        is_keyed = not isinstance(kind, nodes.Append) and kind.key is not None
+        if form == "full":
+            if self._check_change_columns(sink, stream):
+                return self._convert_by_kind(stream, form)
+        elif is_keyed:
+            if form is not None or isinstance(kind, nodes.Retract):
+                # The removal of a row may arrive after the row that replaces it.
+                return self._convert_by_kind(stream, form)
+        elif isinstance(kind, nodes.Append) and form is not None:
+            message = f'the rows of "{sink.from_}" replace no others: {format} is for changes'
+            hint = "format: json writes them; dedup: {key: ..., keep: last} makes changes of them"
+            self.report.add(message, sink.keys_at["format"].locate(), hint)
+        elif isinstance(kind, nodes.Retract) and not side.takes_removed_rows:
+            message = (
+                f'the rows of "{sink.from_}" are added and removed, and have no key by which '
+                f"{sink.connector.name} could write them"
+            )
+            hint = (
+                "aggregate the rows by a key, or keep the columns that identify the rows of all "
+                f"inputs{side.unkeyed_hint}"
+            )
+            self.report.add(message, sink.from_.locate(), hint)
+        return stream.name
+
+    def _convert_by_kind(self, stream: nodes.Stream, form: ChangeForm | None) -> str:
+        """Return the converted stream; the rows stored for it depend on the kind of changes."""
+        is_upsert = isinstance(stream.kind, nodes.Upsert)
+        return self._convert_changelog(stream.name, "retract" if is_upsert else "upsert", form)
+
+    def _check_change_columns(self, sink: Sink, stream: nodes.Stream) -> bool:
+        """Whether no column of a stream has the name of one that describes changes."""
+        taken = [field.name for field in nodes.CHANGE_FIELDS if field.name in stream.schema]
+        if taken:
+            message = f'changelog: full adds a column "{taken[0]}", and "{sink.from_}" has one'
+            hint = f"rename it in a step before: with: {{change_of: {taken[0]}}}, drop: [{taken[0]}]"
+            self.report.add(message, sink.from_.locate(), hint)
+        return not taken
 
     def _list_unrepeatable_sources(self) -> Iterator[str]:
         """Yield the sources that cannot be read again from a position."""
@@ -444,6 +477,10 @@ class PlanBuilder:
             elif not named or stream.endswith(".else"):
                 hint = f"add a sink with from: {stream}"
                 self.report.add(f'nothing reads "{stream}"', stream.locate(), hint)
+
+
+_CONVERSION_SUFFIXES: Mapping[ChangeForm, str] = {"full": "changes", "debezium": "debezium"}
+"""The last part of the names of steps that bring changes into a form."""
 
 
 def _format_subject(part: Source | Step | Sink) -> str:

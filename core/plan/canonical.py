@@ -140,7 +140,8 @@ def dedup_text(operation: nodes.Dedup) -> str:
 
 def conversion_text(operation: nodes.ChangelogConversion) -> str:
     """Return the canonical text of a conversion: what it makes of changes."""
-    return f"changes as {operation.output}"
+    form = f", written as {operation.form}" if operation.form else ""
+    return f"changes as {operation.output}{form}"
 
 
 def join_text(join: nodes.Join) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.document_model import DocumentModel
@@ -63,6 +63,13 @@ from headrace.core.plan.nodes.windows import (
     WindowShape,
 )
 from headrace.core.plan.states import StepStateSummary, format_owners
+from headrace.core.types.change_columns import ChangeForm
+
+
+_CHANGE_FORMS: Mapping[ChangeForm, str] = {
+    "full": "rows with _change and _sequence",
+    "debezium": "Debezium envelopes",
+}
 
 
 def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
@@ -75,7 +82,8 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
             yield f"dedup by {_format_key(key)}, keep {keep}{order}{expiry}{late}"
         case ChangelogConversion():
             by = _format_key(operation.key) or "no key: one row"
-            yield f"changes as {operation.output}, by {by}"
+            described = _CHANGE_FORMS[operation.form] if operation.form else operation.output
+            yield f"changes as {described}, by {by}"
         case Process():
             yield f"key {_format_key(operation.key)}"
             late = f", late rows to {operation.late_to}" if operation.late_to else ""

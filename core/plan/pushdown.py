@@ -146,6 +146,8 @@ def _reduce_lookup(lookup: Lookup, wanted: set[str]) -> Lookup:
 
 def _reduce_conversion(conversion: ChangelogConversion, wanted: set[str]) -> ChangelogConversion:
     """Return the conversion with the columns that are needed, and those of its key."""
+    if conversion.form is not None:
+        return conversion  # a sink writes all columns
     needed = wanted | _get_key_columns(conversion.key)
     stored = Schema(tuple(field for field in conversion.columns if field.name in needed))
     return replace(conversion, columns=stored)

@@ -159,7 +159,14 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
     columns = _list_columns(keyed)
     match keyed:
         case ChangelogConversion():
-            yield StateDescription("keys", "table", columns)
+            if keyed.output == "counted":
+                yield StateDescription(
+                    "rows", "runs", (("counted rows", "struct"),), is_by_time=False
+                )
+            else:
+                yield StateDescription("keys", "table", columns)
+            if keyed.form is not None:
+                yield StateDescription("sequence", "entries", (("last_number", "bigint"),))
         case Dedup():
             if keyed.uses_event_time:
                 yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))

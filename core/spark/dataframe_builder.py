@@ -25,6 +25,7 @@ from headrace.core.spark.columns import (
     join_columns,
     quote_column,
     stream_columns,
+    to_spark_type,
 )
 from headrace.core.spark.dataframe_operations import apply_keyed, apply_stateless, split_route
 from headrace.core.spark.executor_context import ExecutorContext
@@ -39,6 +40,7 @@ from headrace.core.spark.partition_operators import (
     partition_by_key,
 )
 from headrace.core.spark.sources import SourceInput, is_spark_scan, read_source
+from headrace.core.types.change_columns import BEFORE, CHANGE, CHANGE_NUMBER, INSERT, SEQUENCE
 from headrace.core.types.elements import EVENT_TIME, ORDER
 
 if TYPE_CHECKING:
@@ -168,7 +170,7 @@ class DataFrameBuilder:
             return self._apply_route(step, operation, rows)
         kind = kind_after(operation, rows.kind)
         if isinstance(operation, nodes.ChangelogConversion):
-            return {step.name: replace(rows, kind=kind)}
+            return {step.name: replace(_add_change_columns(operation, rows), kind=kind)}
         columns = columns_after_operation(operation, rows.columns, _orders_rows(step, operation))
         frame = _apply_in_spark(operation, rows, columns)
         if frame is None:
@@ -225,6 +227,20 @@ class DataFrameBuilder:
         read = self.context.read_streams
         sides = (each for each in _side_outputs(step, operation) if each.name in read)
         return {stream.name: (stream_columns(stream), stream.kind) for stream in sides}
+
+
+def _add_change_columns(
+    conversion: nodes.ChangelogConversion, rows: StreamFrame
+) -> StreamFrame:
+    """Return the rows of a final table as its changes: each is inserted."""
+    from pyspark.sql import functions as f
+
+    values = {CHANGE: INSERT, SEQUENCE: 1, CHANGE_NUMBER: 1, BEFORE: None}
+    added = {field.name: field.type for field in conversion.added_columns}
+    columns = {
+        name: f.lit(values[name]).cast(str(to_spark_type(type))) for name, type in added.items()
+    }
+    return replace(rows, frame=rows.frame.withColumns(columns), columns={**rows.columns, **added})
 
 
 def _orders_rows(step: nodes.Step, operation: nodes.Operation) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT
 from headrace.core.operators.changelog.aggregate import EMITTED_ROW, get_output_columns
+from headrace.core.operators.changelog.change_rows import get_counted_types
 from headrace.core.operators.changelog.conversion import (
     CURRENT_ROW,
     LIST_PREFIX,
@@ -92,6 +93,9 @@ def build_row_columns(
     """Return the columns with which rows are stored."""
     import polars as pl
 
+    if isinstance(meaning.operation, nodes.ChangelogConversion):
+        counted = get_counted_types(meaning.operation)
+        return {**key, **counted, WEIGHT: pl.Int64(), SLOT: pl.Int64()}
     if _is_weighted(meaning):
         return {**key, **row, WEIGHT: pl.Int64(), SLOT: pl.Int64()}
     return {**key, **row, ROW_ID: pl.String(), IS_DELETE: pl.Boolean(), SLOT: pl.Int64()}

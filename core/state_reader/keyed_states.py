@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import EXPIRY, KEY, NO_CLOCK_US, SLOT
+from headrace.core.operators.changelog.change_rows import LAST_NUMBER
 from headrace.core.operators.count_windows import PANE_NUMBER
 from headrace.core.operators.dedup import NEWEST_TIME
 from headrace.core.operators.folds import (
@@ -91,6 +92,8 @@ class KeyedStateReader:
                 yield self._read_table(whole)
             case "rows":
                 yield changelog_state.read_current_rows(self._meaning, self._inside, whole)
+            case "sequence":
+                yield whole
             case "waiting":
                 yield self._read_waiting_rows(whole)
             case "counts":
@@ -120,7 +123,7 @@ class KeyedStateReader:
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
             case "rows":
                 return tuple(columns[: key + 1])
-            case "changed" | "waiting" | "fired" | "due" | "waits":
+            case "changed" | "waiting" | "fired" | "due" | "waits" | "sequence":
                 return tuple(columns)
             case "panes" | "open" | "shown":  # without the rows of a pane or the end of a session
                 return (*columns[: key + 1], *columns[key + 2 : key + 2 + rows])
@@ -300,13 +303,15 @@ class KeyedStateReader:
                 columns = {KEY: pl.String(), **key, **panes, **self._build_fold(None).state_columns}
             case "changed" | "due" | "waits":
                 columns = {**key, SLOT: number}
+            case "sequence":
+                columns = {LAST_NUMBER: number}
             case "fired":
                 columns = {**key, FRAGMENT_START: number, FRAGMENT_END: number, SLOT: number}
             case "rows":
                 columns = changelog_state.build_row_columns(
                     self._meaning, key, self._build_row_columns()
                 )
-                del columns[ROW_TIME]
+                columns.pop(ROW_TIME, None)
             case "waiting":
                 time = {EVENT_TIME: to_polars(TIMESTAMP), SLOT: number}
                 columns = {**key, **self._build_row_columns(), **time}

@@ -86,6 +86,8 @@ def _describe_keyed(
         metadata["weighted"] = True
     if isinstance(keyed, nodes.ChangelogConversion):
         metadata["conversion"] = keyed.output
+        if keyed.form is not None:
+            metadata["form"] = keyed.form
     return metadata
 
 

@@ -136,7 +136,8 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     if (states := reading.get("process")) is not None:
         return StateSchema(key, nodes.Process(made, of, timed, rebuild_body(states)), of, timed)
     if (output := reading.get("conversion")) is not None:
-        return StateSchema(key, nodes.ChangelogConversion(made, output, of, timed), of, timed)
+        converted = nodes.ChangelogConversion(made, output, of, timed, reading.get("form"))
+        return StateSchema(key, converted, of, timed)
     if fingerprint.operation.startswith("dedup"):
         return StateSchema(key, nodes.Dedup(made, "first"), of, timed, ttl)
     if fingerprint.operation.startswith("apply"):

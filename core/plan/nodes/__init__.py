@@ -9,6 +9,7 @@ Tests: tests/core/plan.
 
 from headrace.core.plan.nodes.joins import Join, JoinSide, JoinType, TwoSided
 from headrace.core.plan.nodes.keyed import (
+    CHANGE_FIELDS,
     RANK_COLUMN,
     WINDOW_BOUNDS,
     Aggregate,
@@ -52,6 +53,7 @@ from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.stream_kinds import Append, Retract, StreamKind, Upsert
 
 __all__ = [
+    "CHANGE_FIELDS",
     "EVENT_TIME_VALUE",
     "RANK_COLUMN",
     "WATERMARK_VALUE",

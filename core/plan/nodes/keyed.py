@@ -11,7 +11,14 @@ from headrace.core.plan.nodes.rows import ComputedColumn, Filter
 from headrace.core.plan.nodes.windows import Ttl, Window
 from headrace.core.process.declarations import Declared
 from headrace.core.process.declarations import Kind as StateKind
-from headrace.core.types.data_types import Schema
+from headrace.core.types.change_columns import (
+    BEFORE,
+    CHANGE,
+    CHANGE_NUMBER,
+    SEQUENCE,
+    ChangeForm,
+)
+from headrace.core.types.data_types import BIGINT, STRING, Field, Schema, Struct
 from headrace.core.types.elements import HIDDEN_COLUMNS
 
 if TYPE_CHECKING:
@@ -23,6 +30,12 @@ WINDOW_BOUNDS = ("window_start", "window_end")
 
 RANK_COLUMN = "rank"
 """The column added by `top`."""
+
+CHANGE_FIELDS = (
+    Field(CHANGE, STRING, nullable=False),
+    Field(SEQUENCE, BIGINT, nullable=False),
+)
+"""The columns of a full changelog, after those of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +157,28 @@ class Dedup:
 class ChangelogConversion:
     """The conversion of upserts into retractions, or the reverse, by the key of their rows.
 
-    The plan adds it where the two kinds meet. The current row of each key is stored.
+    The plan adds it where the two kinds meet. The current row of each key is stored. With `form`,
+    the changes are emitted as a sink writes them, each with the row that it replaces.
     """
 
     key: tuple[ComputedColumn, ...]
-    output: Literal["retract", "upsert"]
+    output: Literal["retract", "upsert", "counted"]
+    """`counted`: retractions without a key, whose equal rows are counted; only with a form."""
     columns: Schema
     """The columns of the rows; all of them are stored."""
     has_event_time: bool
+    form: ChangeForm | None = None
+
+    @property
+    def added_columns(self) -> tuple[Field, ...]:
+        """The columns that describe the change."""
+        match self.form:
+            case "full":
+                return CHANGE_FIELDS
+            case "debezium":
+                before = Field(BEFORE, Struct(self.columns.fields))
+                return (before, Field(CHANGE_NUMBER, BIGINT, nullable=False))
+        return ()
 
     @property
     def window(self) -> None:

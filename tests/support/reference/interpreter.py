@@ -30,6 +30,7 @@ from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.nodes.windows import Window
 from headrace.core.plan.row_expressions import find_fallible_expressions
+from headrace.core.types.change_columns import CHANGE, INSERT, SEQUENCE
 from headrace.core.types.data_types import to_polars
 from tests.support.reference import process_classes
 from tests.support.reference.firings import Found
@@ -163,7 +164,10 @@ def _step(
                 others |= _named(step, operation.body, found)
                 rows = others.pop(step.name)
             case nodes.ChangelogConversion():
-                pass  # the same table
+                # The same table, of which each row is inserted.
+                values = {CHANGE: INSERT, SEQUENCE: 1}
+                added = {f.name: values.get(f.name) for f in operation.added_columns}
+                rows = [replace(row, values={**row.values, **added}) for row in rows]
             case nodes.Map():
                 rows, failed = mapped(operation, rows)
                 _fail(step, failed, others)

@@ -12,8 +12,10 @@ from headrace.connectors.kafka.metadata_columns import METADATA_OPTION
 from headrace.connectors.kafka.sink_options import KafkaSink, RowTopic
 from headrace.connectors.kafka.sink_validation import (
     COLUMN_OPTIONS,
+    ENVELOPE_FORMAT,
     EXPRESSIONS,
     find_mismatches,
+    get_change_form,
     list_record_columns,
 )
 from headrace.connectors.kafka.source_options import KafkaSource
@@ -29,6 +31,7 @@ from headrace.core.plan.connector import Connector, SinkSide, SourceSide
 from headrace.core.types.data_types import Schema
 
 FORMATS = ("json", "csv", "raw")
+SINK_FORMATS = (*FORMATS, ENVELOPE_FORMAT)
 
 
 def _open_source(source: nodes.Source, run_context: RunContext) -> SourceCoordinator:
@@ -125,11 +128,12 @@ KAFKA = Connector(
     ),
     sink=SinkSide(
         KafkaSink,
-        FORMATS,
+        SINK_FORMATS,
         expressions=EXPRESSIONS,
         column_options=COLUMN_OPTIONS,
         record_columns=list_record_columns,
         find_mismatches=find_mismatches,
+        get_change_form=get_change_form,
         open=_open_sink,
         open_writers=_open_writers,
         describe_external=_describe_sink,

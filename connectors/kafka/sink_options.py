@@ -19,6 +19,7 @@ from headrace.core.pipeline.values import (
     Duration,
     Expression,
     FieldReading,
+    Flag,
     InvalidScalar,
     ScalarReading,
     choice_of,
@@ -139,6 +140,11 @@ class KafkaSink(DocumentModel):
         "fail",
         description="What to do if the broker has aborted a transaction of a checkpoint: `fail`, "
         "which names the lost rows, or `warn`, and continue without them.",
+    )
+    tombstones: Flag | None = Field(
+        None,
+        description="With `format: debezium_json`: whether the envelope of a deletion is followed "
+        "by a tombstone of its key, by which compaction removes the key; `true` by default.",
     )
     security: Security = Field(Security(), description=SECURITY_HELP)
 

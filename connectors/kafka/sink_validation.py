@@ -18,6 +18,7 @@ from headrace.core.pipeline.connector_spec import (
 )
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
+from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import (
     BINARY,
     DOUBLE,
@@ -29,6 +30,9 @@ from headrace.core.types.data_types import (
     is_nested,
 )
 from headrace.core.types.stream_kinds import Upsert
+
+ENVELOPE_FORMAT = "debezium_json"
+"""The format in which each change has the row before and after it."""
 
 EVENT_TIME_WORD = "event_time"
 """The word for the event time of a row, whatever its column is called."""
@@ -93,6 +97,11 @@ def _find_read_columns(texts: Iterable[Text], schema: Schema) -> set[str]:
     return columns & set(schema.names)
 
 
+def get_change_form(options: DocumentModel, format: str) -> ChangeForm | None:
+    """Return the form in which changes are written."""
+    return "debezium" if format == ENVELOPE_FORMAT else None
+
+
 def find_mismatches(options: DocumentModel, outgoing: SinkInput) -> Iterator[ConnectorMismatch]:
     """Yield the reasons for which the rows cannot be written."""
     assert isinstance(options, KafkaSink)
@@ -103,6 +112,10 @@ def find_mismatches(options: DocumentModel, outgoing: SinkInput) -> Iterator[Con
         )
     if options.delivery == "exactly_once":
         yield from _check_commits(options, outgoing)
+    if options.tombstones is not None and outgoing.format != ENVELOPE_FORMAT:
+        message = f"tombstones applies only to format: {ENVELOPE_FORMAT}"
+        hint = "remove it: in other formats a deletion is a tombstone"
+        yield ConnectorMismatch(message, hint=hint)
     if isinstance(outgoing.kind, Upsert):
         yield from _check_changes(options, outgoing.kind, outgoing.schema)
 

@@ -89,11 +89,13 @@ def _build_conversion(operation: nodes.ChangelogConversion, context: KeyedContex
         case "counted":
             return CountedChangesOperator(operation, context)
         case "retract":
-            kind = RetractionsOperator if operation.form is None else UpsertChangesOperator
-            return kind(operation, context)
+            if operation.form is not None:
+                return UpsertChangesOperator(operation, context)
+            return RetractionsOperator(operation, context)
         case "upsert":
-            kind = UpsertsOperator if operation.form is None else RetractionChangesOperator
-            return kind(operation, context)
+            if operation.form is not None:
+                return RetractionChangesOperator(operation, context)
+            return UpsertsOperator(operation, context)
 
 
 def _build_windowed(

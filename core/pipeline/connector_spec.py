@@ -70,6 +70,8 @@ class SinkInput:
     """The checkpoint settings of the pipeline."""
     unreplayable_sources: tuple[str, ...]
     """The sources that cannot be replayed; if there are any, the job takes no checkpoints."""
+    format: str = ""
+    """The format of the records."""
 
 
 @dataclass(frozen=True, slots=True)

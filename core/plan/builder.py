@@ -62,7 +62,7 @@ from headrace.core.plan.stream_graph import (
 from headrace.core.plan.unbounded_state import warn_of_growth, warn_of_waiting
 from headrace.core.plan.unions import unite_columns
 from headrace.core.types.change_columns import ChangeForm
-from headrace.core.types.data_types import Schema
+from headrace.core.types.data_types import Field, Schema
 
 
 def build_plan(loaded: LoadedPipeline) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
@@ -339,7 +339,8 @@ class PlanBuilder:
             return converted
         if isinstance(stream.kind, nodes.Append):
             operation: nodes.Operation = build_appended_changes(stream)
-            added, timed = nodes.CHANGE_FIELDS, stream.has_event_time
+            added: tuple[Field, ...] = nodes.CHANGE_FIELDS
+            timed = stream.has_event_time
         else:
             operation = build_conversion(stream, output, form)
             added, timed = operation.added_columns, operation.has_event_time
@@ -356,7 +357,9 @@ class PlanBuilder:
             slot=producer.slot,
         )
         self.streams[converted] = out
-        self.known_columns[converted] = replace(self.known_columns[name], schema=schema)
+        known = self.known_columns[name]
+        # The columns that a user's options may name.
+        self.known_columns[converted] = replace(known, schema=schema) if form == "full" else known
         return converted
 
     def _check_parallelism(self, part: Step | Sink) -> None:
@@ -381,6 +384,7 @@ class PlanBuilder:
             stream is not None and stream.has_event_time,
             self.pipeline.settings.checkpoint,
             tuple(self._list_unrepeatable_sources()),
+            str(get_format(sink) or ""),
         )
         check_sink(sink, known, outgoing, self.report)
         slot = self._find_slot(sink, (sink.from_,))
@@ -426,7 +430,9 @@ class PlanBuilder:
         taken = [field.name for field in nodes.CHANGE_FIELDS if field.name in stream.schema]
         if taken:
             message = f'changelog: full adds a column "{taken[0]}", and "{sink.from_}" has one'
-            hint = f"rename it in a step before: with: {{change_of: {taken[0]}}}, drop: [{taken[0]}]"
+            hint = (
+                f"rename it in a step before: with: {{change_of: {taken[0]}}}, drop: [{taken[0]}]"
+            )
             self.report.add(message, sink.from_.locate(), hint)
         return not taken
 

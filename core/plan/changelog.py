@@ -186,9 +186,7 @@ def build_conversion(
     names = [f.name for f in stream.schema if not is_nested(f.type)] if of is None else of
     key = tuple(ComputedColumn(name, reference_field(fields[name])) for name in names)
     timed = stream.has_event_time and form != "full"
-    return ChangelogConversion(
-        key, "counted" if of is None else output, stream.schema, timed, form
-    )
+    return ChangelogConversion(key, "counted" if of is None else output, stream.schema, timed, form)
 
 
 def build_appended_changes(stream: Stream) -> Project:

@@ -65,7 +65,6 @@ from headrace.core.plan.nodes.windows import (
 from headrace.core.plan.states import StepStateSummary, format_owners
 from headrace.core.types.change_columns import ChangeForm
 
-
 _CHANGE_FORMS: Mapping[ChangeForm, str] = {
     "full": "rows with _change and _sequence",
     "debezium": "Debezium envelopes",

@@ -229,9 +229,7 @@ class DataFrameBuilder:
         return {stream.name: (stream_columns(stream), stream.kind) for stream in sides}
 
 
-def _add_change_columns(
-    conversion: nodes.ChangelogConversion, rows: StreamFrame
-) -> StreamFrame:
+def _add_change_columns(conversion: nodes.ChangelogConversion, rows: StreamFrame) -> StreamFrame:
     """Return the rows of a final table as its changes: each is inserted."""
     from pyspark.sql import functions as f
 

@@ -7,7 +7,8 @@ committed, if necessary by an attempt that resumes from it.
 - `sink`: the two halves: checks and commits in the coordinator's process, writers in the workers'
 - `transactional_ids`: the states of the ids, and the durable record of all that may have been used;
   `id_allocator`: allocates them to writers; `transactions`: begins and ends transactions
-- `encoding`: records from rows (with `murmur`); `producer_batches`: collects records
+- `encoding`: records from rows (with `murmur`; `envelopes` of changes); `producer_batches`:
+  collects records
 - `batch_queue`: decides what is sent next; `batch_sender`: sends it; `row_sender`: adds rows and
   lingers
 - `wire`: requests to brokers; `link`: the connection to them
@@ -26,6 +27,7 @@ from headrace.connectors.formats import build_encoder
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, build_outage, connect_client
 from headrace.connectors.kafka.retry import OutageReports, OutageSender, RequestRetry
 from headrace.connectors.kafka.sink.encoding import RecordMapping
+from headrace.connectors.kafka.sink.envelopes import EnvelopeEncoder
 from headrace.connectors.kafka.sink.id_allocator import IdAllocator
 from headrace.connectors.kafka.sink.link import BrokerLink
 from headrace.connectors.kafka.sink.sink import TopicSink, TopicWriters
@@ -34,12 +36,13 @@ from headrace.connectors.kafka.sink.transactions import ProducerInitializer, Wri
 from headrace.connectors.kafka.sink.wire import BrokerRequests
 from headrace.connectors.kafka.sink.writer import BatchSettings
 from headrace.connectors.kafka.sink_options import KafkaSink
-from headrace.connectors.kafka.sink_validation import list_record_columns
+from headrace.connectors.kafka.sink_validation import ENVELOPE_FORMAT, list_record_columns
 from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkCoordinator, WriterFactory
 from headrace.core.expressions import to_expr, type_expression
 from headrace.core.plan import nodes
+from headrace.core.types.change_columns import BEFORE, CHANGE_NUMBER
 from headrace.core.types.data_types import Schema
 from headrace.core.types.elements import DELETE, EVENT_TIME
 
@@ -81,7 +84,7 @@ def build_writers(
     transactions = WriterTransactions(link.request, _build_initializer(options))
     return TopicWriters(
         _build_link(sink, options, run_context, OutageSender(link).report),
-        _build_mapping(sink, options, schema),
+        _build_mapping(sink, options, schema, run_context.pipeline_name),
         BatchSettings(options.compression, options.linger),
         run_context.kernel_executor,
         transactions if _opens_transactions(options, run_context) else None,
@@ -114,9 +117,12 @@ async def _connect_broker(options: KafkaSink, run_context: RunContext) -> Broker
     )
 
 
-def _build_mapping(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> RecordMapping:
+def _build_mapping(
+    sink: nodes.Sink, options: KafkaSink, schema: Schema, pipeline: str = ""
+) -> RecordMapping:
     """Build the mapping of rows to records."""
-    rows = Schema(tuple(field for field in schema if field.name != DELETE))
+    hidden = (DELETE, BEFORE, CHANGE_NUMBER)
+    rows = Schema(tuple(field for field in schema if field.name not in hidden))
     format = sink.format.name if sink.format else "json"
     values = list_record_columns(options, rows, format)
     row_topic = options.row_topic
@@ -128,16 +134,24 @@ def _build_mapping(sink: nodes.Sink, options: KafkaSink, schema: Schema) -> Reco
     headers = {
         str(each.name): compile_text(each.expression or each.name) for each in options.headers or ()
     }
+    envelope = (
+        EnvelopeEncoder(
+            values, pipeline, sink.input.partition("@")[0], options.tombstones is not False
+        )
+        if format == ENVELOPE_FORMAT
+        else None
+    )
     return RecordMapping(
         values,
-        None if format == "raw" else build_encoder(sink, values),
+        None if format == "raw" or envelope else build_encoder(sink, values),
         _select_columns(rows, options.key or sink.key),
         _select_columns(rows, options.partition_by or ()),
         "" if row_topic is not None else str(options.topic),
         None if row_topic is None else compile_text(row_topic),
         headers,
         EVENT_TIME if timestamp == "event_time" else timestamp,
-        len(rows) < len(schema),
+        DELETE in schema,
+        envelope,
     )
 
 

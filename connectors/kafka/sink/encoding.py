@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import BytesEncoder
 from headrace.connectors.formats.json_encode import JsonEncoder
+from headrace.connectors.kafka.sink.envelopes import EnvelopeEncoder
 from headrace.connectors.kafka.sink.murmur import assign_partitions
 from headrace.connectors.kafka.sink.producer_batches import (
     BATCH_BYTES,
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
 PREFIX_LENGTH = len(b'{"_":')
 
 
-def encode_keys(frame: pl.DataFrame, columns: Schema) -> pl.Series:
-    """Return the key of each row (Binary); null if the key is a single column that is null."""
+def encode_keys(frame: pl.DataFrame, columns: Schema, *, as_objects: bool = False) -> pl.Series:
+    """Return the key of each row (Binary); null if the key is a single column that is null.
+
+    `as_objects`: the key is a JSON object also if it is a single column.
+    """
     import polars as pl
 
-    if len(columns) == 1:
+    if len(columns) == 1 and not as_objects:
         return _encode_column(frame[columns.fields[0].name], columns.fields[0].type)
     return pl.Series(_encode_objects(frame, columns), dtype=pl.Binary)
 
@@ -78,6 +82,8 @@ class RecordMapping:
     headers: Mapping[str, pl.Expr] = field(default_factory=dict)
     timestamp: str | None = None
     has_deletes: bool = False
+    envelope: EnvelopeEncoder | None = None
+    """The encoder of values that are envelopes of changes."""
 
     def divide_by_topic(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
         """Divide rows by topic, in order."""
@@ -103,6 +109,8 @@ class RecordEncoder:
 
     def encode_rows(self, topic: str, frame: pl.DataFrame, count: int) -> RecordColumns:
         """Encode rows of a topic that has `count` partitions."""
+        if self.mapping.envelope is not None:
+            frame = self.mapping.envelope.add_tombstones(frame)
         values = self._encode_values(frame)
         named = self._encode_keys(frame)
         return RecordColumns(
@@ -115,7 +123,10 @@ class RecordEncoder:
         )
 
     def _encode_values(self, frame: pl.DataFrame) -> Sequence[bytes | None]:
-        recipe, values = self.mapping, self._encode_rows(frame)
+        recipe = self.mapping
+        if recipe.envelope is not None:
+            return recipe.envelope.encode(frame, int(self.clock() * 1000))
+        values = self._encode_rows(frame)
         if not recipe.has_deletes or not frame[DELETE].any():
             return values
         deletes = frame[DELETE].to_list()
@@ -133,7 +144,9 @@ class RecordEncoder:
         return encode_separately(recipe.encoder, pick_columns(frame, recipe.values.names))
 
     def _encode_keys(self, frame: pl.DataFrame) -> pl.Series | None:
-        return encode_keys(frame, self.mapping.key) if len(self.mapping.key) else None
+        if not len(self.mapping.key):
+            return None
+        return encode_keys(frame, self.mapping.key, as_objects=self.mapping.envelope is not None)
 
     def _assign_partitions(
         self,

@@ -222,9 +222,7 @@ class CountedChangesOperator(StatelessOperator):
         self._grouping = GroupingKey(operation.key)
         types = {**self._grouping.types, **get_counted_types(operation)}
         self._row = list(types)
-        self._rows = WeightedRows(
-            context.state, ROWS_STATE, self._grouping.internal_names, types
-        )
+        self._rows = WeightedRows(context.state, ROWS_STATE, self._grouping.internal_names, types)
         self._numbers = ChangeNumbers(context.state)
 
     def flush_to_state(self) -> None:

@@ -2,6 +2,8 @@
 
 Values are formatted as by `cast(... as string)`. A column is as wide as the widest value so far,
 within limits; a longer value is cut. No character of a value moves the cursor or breaks the line.
+Where rows may be deleted, the first column is `+` for a row that is there and `-` for one that is
+not.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from headrace.core.types.data_types import (
     Schema,
     Type,
 )
+from headrace.core.types.elements import DELETE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +44,7 @@ class TextTable:
     """Formats batches as lines; `room` is the terminal's width, `bold` whether it has styles."""
 
     def __init__(self, schema: Schema, room: int | None = None, *, bold: bool = False) -> None:
-        self._schema = schema
+        self._schema = Schema(tuple(sorted(schema, key=lambda field: field.name != DELETE)))
         self._room = room
         self._bold = bold
         self._widths: list[int] = []
@@ -49,7 +52,7 @@ class TextTable:
     def format_rows(self, frame: pl.DataFrame) -> str:
         """Return the rows as lines; the first call adds the column names above them."""
         cells = [_format_values(frame[field.name], field.type) for field in self._schema]
-        heads = [_escape_controls(name) for name in self._schema.names]
+        heads = ["" if name == DELETE else _escape_controls(name) for name in self._schema.names]
         first = not self._widths
         widths = self._widths or [_measure_width(head) for head in heads]
         self._widths = self._fit_widths(
@@ -92,6 +95,8 @@ def _is_number(type: Type) -> bool:
 def _format_values(values: pl.Series, type: Type) -> list[str]:
     import polars as pl
 
+    if values.name == DELETE:
+        return ["-" if deleted else "+" for deleted in values]
     if type != STRING:
         values = (
             values.to_frame().select(build_cast_form(type, STRING)(pl.col(values.name))).to_series()

@@ -136,7 +136,10 @@ def test_a_topic_of_each_row_is_a_string(expression: str, message: str, tmp_path
 @pytest.mark.parametrize(
     ("sink", "message"),
     [
-        (kafka("topic: out", ", format: parquet"), "format: wanted json, csv or raw with"),
+        (
+            kafka("topic: out", ", format: parquet"),
+            "format: wanted json, csv, raw or debezium_json with",
+        ),
         (kafka("topic: out", ", format: csv"), 'csv cannot hold "tags"'),
         (kafka("topic: out", ", format: raw"), "raw writes one column of text or bytes, got id"),
     ],

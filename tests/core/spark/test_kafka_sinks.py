@@ -136,3 +136,14 @@ def test_changes_are_written_as_the_last_row_of_each_key(written: Written) -> No
     values = {record.key: json.loads(record.value or b"") for record in records}
     assert len(records) == len(values) == 7
     assert sum(value["many"] for value in values.values()) == ROWS
+
+
+def test_rows_of_a_table_are_envelopes_without_a_row_before(written: Written) -> None:
+    text = written.text("delivery: exactly_once", TOTALS, "totals")
+    outcome = written.batches.run(text.replace("kafka:", "format: debezium_json, kafka:"))
+    assert outcome is not None and outcome.sink_rows == {"topic": 7}
+    changes = [json.loads(value or b"") for value in written.topics.values(written.topic)]
+    rows = {change["after"]["k"]: change["after"]["many"] for change in changes}
+    assert rows == {k: len(range(k, ROWS, 7)) for k in range(7)}
+    assert [(change["op"], change["before"]) for change in changes] == [("c", None)] * 7
+    assert [change["source"]["sequence"] for change in changes] == [1] * 7

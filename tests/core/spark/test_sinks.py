@@ -319,3 +319,15 @@ def test_a_file_that_is_changed_while_spark_reads_it_fails_the_batch(
         batches.run(CHANGED)
     assert get_failed_part(failed.value) == "s" and failed.value.split == "in/a"
     assert not batches.parts() and not capfd.readouterr().out
+
+
+def test_all_rows_of_a_full_changelog_are_inserted(batches: Batches) -> None:
+    steps = "steps:\n  totals: {from: numbers, key: k, aggregate: {many: count(*)}}\n"
+    sink = "sinks:\n  out: {from: totals, files: {path: out, changelog: full}}\n"
+    outcome = batches.run(f"{SOURCE}{steps}{sink}")
+    assert outcome is not None and outcome.sink_rows == {"out": 7}
+    wanted = {
+        json.dumps({"k": k, "many": len(range(k, ROWS, 7)), "_change": "insert", "_sequence": 1})
+        for k in range(7)
+    }
+    assert {json.dumps(json.loads(line)) for line in batches.lines()} == wanted

@@ -59,7 +59,8 @@ Some steps emit changes: each row replaces the earlier row of its key, or delete
 `accumulate`), `dedup` with `keep: last`, and joins of two such streams. Changes are accepted by
 `where`, `with`, `drop` and `select`, if the columns of their key stay; by `top` and `aggregate`
 without `window`, if their own key is computed from that key; by [joins](joins.md) on that key; and
-by sinks. Where rows may be deleted, sinks write a column `_delete`, which is true for a deletion.
+by sinks. Where rows may be deleted, sinks write a column `_delete`, which is true for a deletion; on
+the console it is `+` or `-`. [Tables that change](tables.md#sinks) says what else they can write.
 [Windows and state](windows.md) has an example of each.
 """
 
@@ -85,7 +86,8 @@ call: three calls in a step may take three times as much.
 
 OTHER_FORMATS_TEXT = """\
 `parquet` has columns of its own, which are read by name. `raw` is one column with the whole record:
-`value string`, or the one column that `schema` declares, of type string or binary.
+`value string`, or the one column that `schema` declares, of type string or binary. `debezium_json`
+is for Kafka sinks: an [envelope](tables.md#debezium-envelopes) for each change.
 """
 
 VALUES_TEXT = """\
@@ -299,7 +301,7 @@ def _formats() -> Iterator[str]:
     for key, options in (("json", JsonOptions), ("csv", CsvOptions)):
         yield f"### {key}\n\n{getdoc(options)}\n"
         yield from _keys(options, key)
-    yield "### parquet, raw\n"
+    yield "### parquet, raw, debezium_json\n"
     yield OTHER_FORMATS_TEXT
 
 

@@ -61,6 +61,16 @@ def test_a_column_grows_with_its_values_and_never_shrinks() -> None:
     ]
 
 
+def test_deletions_are_told_by_the_first_column() -> None:
+    columns = {"k": "string", "n": "bigint", "_delete": "boolean"}
+    assert shown(columns, [("a", 10, False), ("b", 2, False)], [("b", 2, True)]) == [
+        "   k   n",
+        "+  a  10",
+        "+  b   2",
+        "-  b   2",
+    ]
+
+
 def test_values_read_as_casts_to_text_show_them() -> None:
     columns = {
         "at": "timestamp",

@@ -148,7 +148,7 @@ class SinkSpec:
     """Returns the columns by which rows of an append-only stream replace each other; none: they
     are appended."""
     unkeyed_hint: str = ""
-    """What else can be done to write such rows: the end of a hint."""
+    """The end of the hint for users on how to write other rows than these."""
     get_change_form: Callable[[DocumentModel, str], ChangeForm | None] = lambda *_: None
     """Returns the form in which changes are written, given the options and the format; None: the
     last row of each key, with `_delete`."""

@@ -59,8 +59,8 @@ Some steps emit changes: each row replaces the earlier row of its key, or delete
 `accumulate`), `dedup` with `keep: last`, and joins of two such streams. Changes are accepted by
 `where`, `with`, `drop` and `select`, if the columns of their key stay; by `top` and `aggregate`
 without `window`, if their own key is computed from that key; by [joins](joins.md) on that key; and
-by sinks. Where rows may be deleted, sinks write a column `_delete`, which is true for a deletion; on
-the console it is `+` or `-`. [Tables that change](tables.md#sinks) says what else they can write.
+by sinks. Where rows may be deleted, sinks write a column `_delete`, which is true for a deletion;
+on the console it is `+` or `-`. [Tables that change](tables.md#sinks) has all that they can write.
 [Windows and state](windows.md) has an example of each.
 """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
 from headrace.core.pipeline.connector_spec import SinkInput
@@ -14,15 +13,10 @@ from headrace.core.pipeline.step_reader import is_pass_through
 from headrace.core.pipeline.stream_names import get_input_aliases
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.plan.changelog import (
-    ChangelogNotSupported,
-    build_appended_changes,
-    build_conversion,
-    format_conversion_name,
-    infer_kind,
-)
+from headrace.core.plan.changelog import ChangelogNotSupported
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
 from headrace.core.plan.connected_inputs import build_connected_inputs
+from headrace.core.plan.conversions import ConversionSteps
 from headrace.core.plan.endpoints import (
     DEAD_LETTER_SCHEMA,
     build_sink,
@@ -61,8 +55,6 @@ from headrace.core.plan.stream_graph import (
 )
 from headrace.core.plan.unbounded_state import warn_of_growth, warn_of_waiting
 from headrace.core.plan.unions import unite_columns
-from headrace.core.types.change_columns import ChangeForm
-from headrace.core.types.data_types import Field, Schema
 
 
 def build_plan(loaded: LoadedPipeline) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
@@ -98,6 +90,9 @@ class PlanBuilder:
         self.misspelt_streams: set[str] = set()
         """Streams that a misspelt name probably refers to; they count as read."""
         self.producers = self._find_producers()
+        self.conversions = ConversionSteps(
+            self.streams, self.known_columns, self.parts, self.producers
+        )
 
     def build_parts(self) -> tuple[nodes.PlanPart, ...]:
         """Return the sources, the steps in topological order, and the sinks."""
@@ -317,50 +312,8 @@ class PlanBuilder:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
             return nodes.Append(), operations, names
         if found.reads_retractions:
-            names = tuple(map(self._to_retractions, names))
+            names = tuple(map(self.conversions.to_retractions, names))
         return found.kind, found.operations, names
-
-    def _to_retractions(self, name: str) -> str:
-        """Return the stream, with retractions in place of upserts."""
-        is_upsert = isinstance(self.streams[name].kind, nodes.Upsert)
-        return self._convert_changelog(name, "retract") if is_upsert else name
-
-    def _convert_changelog(
-        self, name: str, output: Literal["retract", "upsert"], form: ChangeForm | None = None
-    ) -> str:
-        """Return the stream with the changes of another one as upserts or as retractions, or in
-        the form in which a sink writes them.
-
-        The step that converts them is added unless another reader needs it too.
-        """
-        stream = self.streams[name]
-        converted = format_conversion_name(name, _CONVERSION_SUFFIXES[form] if form else output)
-        if converted in self.parts:
-            return converted
-        if isinstance(stream.kind, nodes.Append):
-            operation: nodes.Operation = build_appended_changes(stream)
-            added: tuple[Field, ...] = nodes.CHANGE_FIELDS
-            timed = stream.has_event_time
-        else:
-            operation = build_conversion(stream, output, form)
-            added, timed = operation.added_columns, operation.has_event_time
-        schema = Schema((*stream.schema, *added))
-        out = nodes.Stream(converted, schema, infer_kind(operation, stream.kind), timed)
-        producer = self.parts[self.producers[name]]
-        self.parts[converted] = nodes.Step(
-            converted,
-            (name,),
-            (operation,),
-            "fail",
-            (out,),
-            producer.parallelism,
-            slot=producer.slot,
-        )
-        self.streams[converted] = out
-        known = self.known_columns[name]
-        # The columns that a user's options may name.
-        self.known_columns[converted] = replace(known, schema=schema) if form == "full" else known
-        return converted
 
     def _check_parallelism(self, part: Step | Sink) -> None:
         groups = self.pipeline.settings.key_groups
@@ -375,7 +328,7 @@ class PlanBuilder:
         input_name = str(sink.from_)
         stream = self.streams.get(input_name)
         if stream is not None:
-            input_name = self._convert_for_sink(sink, stream)
+            input_name = self.conversions.convert_for_sink(sink, stream, self.report)
             stream, known = self.streams[input_name], self.known_columns[input_name]
         kind = stream.kind if stream else nodes.Append()
         outgoing = SinkInput(
@@ -390,51 +343,6 @@ class PlanBuilder:
         slot = self._find_slot(sink, (sink.from_,))
         node = build_sink(sink, kind, self.pipeline.settings, slot)
         return replace(node, input=input_name)
-
-    def _convert_for_sink(self, sink: Sink, stream: nodes.Stream) -> str:
-        """Return the stream with the changes as the sink writes them; report if it cannot."""
-        side, kind, format = sink.connector.sink, stream.kind, get_format(sink)
-        assert side is not None, "the document checked it"
-        form = side.get_change_form(sink.options, format.name if format else "")
-        is_keyed = not isinstance(kind, nodes.Append) and kind.key is not None
-        if form == "full":
-            if self._check_change_columns(sink, stream):
-                return self._convert_by_kind(stream, form)
-        elif is_keyed:
-            if form is not None or isinstance(kind, nodes.Retract):
-                # The removal of a row may arrive after the row that replaces it.
-                return self._convert_by_kind(stream, form)
-        elif isinstance(kind, nodes.Append) and form is not None:
-            message = f'the rows of "{sink.from_}" replace no others: {format} is for changes'
-            hint = "format: json writes them; dedup: {key: ..., keep: last} makes changes of them"
-            self.report.add(message, sink.keys_at["format"].locate(), hint)
-        elif isinstance(kind, nodes.Retract) and not side.takes_removed_rows:
-            message = (
-                f'the rows of "{sink.from_}" are added and removed, and have no key by which '
-                f"{sink.connector.name} could write them"
-            )
-            hint = (
-                "aggregate the rows by a key, or keep the columns that identify the rows of all "
-                f"inputs{side.unkeyed_hint}"
-            )
-            self.report.add(message, sink.from_.locate(), hint)
-        return stream.name
-
-    def _convert_by_kind(self, stream: nodes.Stream, form: ChangeForm | None) -> str:
-        """Return the converted stream; the rows stored for it depend on the kind of changes."""
-        is_upsert = isinstance(stream.kind, nodes.Upsert)
-        return self._convert_changelog(stream.name, "retract" if is_upsert else "upsert", form)
-
-    def _check_change_columns(self, sink: Sink, stream: nodes.Stream) -> bool:
-        """Whether no column of a stream has the name of one that describes changes."""
-        taken = [field.name for field in nodes.CHANGE_FIELDS if field.name in stream.schema]
-        if taken:
-            message = f'changelog: full adds a column "{taken[0]}", and "{sink.from_}" has one'
-            hint = (
-                f"rename it in a step before: with: {{change_of: {taken[0]}}}, drop: [{taken[0]}]"
-            )
-            self.report.add(message, sink.from_.locate(), hint)
-        return not taken
 
     def _list_unrepeatable_sources(self) -> Iterator[str]:
         """Yield the sources that cannot be read again from a position."""
@@ -483,10 +391,6 @@ class PlanBuilder:
             elif not named or stream.endswith(".else"):
                 hint = f"add a sink with from: {stream}"
                 self.report.add(f'nothing reads "{stream}"', stream.locate(), hint)
-
-
-_CONVERSION_SUFFIXES: Mapping[ChangeForm, str] = {"full": "changes", "debezium": "debezium"}
-"""The last part of the names of steps that bring changes into a form."""
 
 
 def _format_subject(part: Source | Step | Sink) -> str:

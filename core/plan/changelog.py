@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from headrace.core.expressions import type_expression
 from headrace.core.expressions.typed import (
     ColumnReference,
     FunctionCall,
     ProcessingTime,
     TypedExpression,
     find_columns,
-    reference_field,
     walk,
 )
 from headrace.core.plan.nodes import (
@@ -32,7 +30,6 @@ from headrace.core.plan.nodes import (
     Aggregate,
     Append,
     ChangelogConversion,
-    ComputedColumn,
     Dedup,
     Explode,
     Filter,
@@ -46,7 +43,6 @@ from headrace.core.plan.nodes import (
     Project,
     Retract,
     Route,
-    Stream,
     StreamKind,
     Top,
     Upsert,
@@ -65,7 +61,6 @@ from headrace.core.plan.nodes.matching import (
 )
 from headrace.core.plan.nodes.windows import Session, Window
 from headrace.core.plan.row_expressions import list_expressions
-from headrace.core.types.change_columns import CHANGE, INSERT, SEQUENCE, ChangeForm
 from headrace.core.types.data_types import (
     BIGINT,
     DATE,
@@ -73,8 +68,6 @@ from headrace.core.types.data_types import (
     FLOAT,
     INT,
     TIMESTAMP,
-    Schema,
-    is_nested,
 )
 
 CURRENT_ROWS_HINT = "without within, ttl and window it joins the current rows"
@@ -162,44 +155,6 @@ def _clause(operation: Operation) -> str:
 def to_retractions(kind: StreamKind) -> StreamKind:
     """Return the kind of a stream after the conversion of its upserts."""
     return Retract(kind.key) if isinstance(kind, Upsert) else kind
-
-
-def format_conversion_name(stream: str, output: str) -> str:
-    """Return the name of the step that converts a stream; no stream of the user has such a name.
-
-    >>> format_conversion_name("customers", "retract")
-    'customers@retract'
-    """
-    return f"{stream}@{output}"
-
-
-def build_conversion(
-    stream: Stream, output: Literal["retract", "upsert"], form: ChangeForm | None = None
-) -> ChangelogConversion:
-    """Return the conversion of a stream of changes; with a form, `output` is what it stores.
-
-    Rows without a key are counted, by the columns that have an order.
-    """
-    assert not isinstance(stream.kind, Append), "no change is converted"
-    fields = {field.name: field for field in stream.schema}
-    of = stream.kind.key
-    names = [f.name for f in stream.schema if not is_nested(f.type)] if of is None else of
-    key = tuple(ComputedColumn(name, reference_field(fields[name])) for name in names)
-    timed = stream.has_event_time and form != "full"
-    return ChangelogConversion(key, "counted" if of is None else output, stream.schema, timed, form)
-
-
-def build_appended_changes(stream: Stream) -> Project:
-    """Return the operation that makes each row of an append-only stream an inserted one.
-
-    No row replaces another, so each is the first change of itself.
-    """
-    added = {CHANGE: f"'{INSERT}'", SEQUENCE: "cast(1 as bigint)"}
-    columns = (
-        *(ComputedColumn(field.name, reference_field(field)) for field in stream.schema),
-        *(ComputedColumn(n, type_expression(text, Schema(())), text) for n, text in added.items()),
-    )
-    return Project("with", columns, ", ".join(f"{name}: {text}" for name, text in added.items()))
 
 
 def with_input_kind(operation: Operation, kind: StreamKind) -> Operation:

@@ -159,14 +159,7 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
     columns = _list_columns(keyed)
     match keyed:
         case ChangelogConversion():
-            if keyed.output == "counted":
-                yield StateDescription(
-                    "rows", "runs", (("counted rows", "struct"),), is_by_time=False
-                )
-            else:
-                yield StateDescription("keys", "table", columns)
-            if keyed.form is not None:
-                yield StateDescription("sequence", "entries", (("last_number", "bigint"),))
+            yield from _list_conversion_states(keyed, columns)
         case Dedup():
             if keyed.uses_event_time:
                 yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
@@ -194,6 +187,18 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                     if window.keeps_rows and window.trigger and window.trigger.every_us:
                         yield StateDescription("changed", "runs", ())
                     yield from _list_timer_states(window)
+
+
+def _list_conversion_states(
+    conversion: ChangelogConversion, columns: tuple[tuple[str, str], ...]
+) -> Iterator[StateDescription]:
+    """Yield the states of a conversion: current rows or counted ones, and numbers of changes."""
+    if conversion.output == "counted":
+        yield StateDescription("rows", "runs", (("counted rows", "struct"),), is_by_time=False)
+    else:
+        yield StateDescription("keys", "table", columns)
+    if conversion.form is not None:
+        yield StateDescription("sequence", "entries", (("last_number", "bigint"),))
 
 
 def _list_session_states(

@@ -9,24 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headrace.core.aggregates.calls import AggregateCall
-from headrace.core.types.data_types import (
-    BINARY,
-    BOOLEAN,
-    DATE,
-    FLOAT,
-    INT,
-    NULL,
-    SMALLINT,
-    STRING,
-    TINYINT,
-    Array,
-    Decimal,
-    Interval,
-    MapType,
-    Struct,
-    Type,
-)
+from headrace.core.types.data_types import Array
 from headrace.core.types.row_order import ORDER_TYPE
+from headrace.core.types.value_sizes import count_bytes, has_lists, has_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,37 +42,7 @@ def measure_aggregate(call: AggregateCall) -> AggregateSize:
         types = [each.element if isinstance(each, Array) else each for each in types]
     return AggregateSize(
         call.name.removeprefix("__"),
-        sum(map(_count_bytes, types)),
-        any(map(_has_values, types)),
+        sum(map(count_bytes, types)),
+        any(has_lists(type) or has_texts(type) for type in types),
         call.accumulator.entries,
     )
-
-
-_BYTES: dict[Type, int] = {
-    **{NULL: 0, BOOLEAN: 1, TINYINT: 1, SMALLINT: 2, INT: 4, FLOAT: 4, DATE: 4},
-    **{STRING: 0, BINARY: 0},
-}
-
-
-def _count_bytes(type: Type) -> int:
-    """Return the bytes of a value, without those of texts, arrays and maps in it."""
-    match type:
-        case Struct(fields):
-            return sum(_count_bytes(field.type) for field in fields)
-        case Decimal():
-            return 16
-        case Interval():
-            return 4 if type.is_months else 8
-        case Array() | MapType():
-            return 0
-    return _BYTES.get(type, 8)
-
-
-def _has_values(type: Type) -> bool:
-    """Whether a value of the type has any length."""
-    match type:
-        case Struct(fields):
-            return any(_has_values(field.type) for field in fields)
-        case Array() | MapType():
-            return True
-    return type in (STRING, BINARY)

@@ -63,6 +63,7 @@ from headrace.core.plan.nodes.windows import (
     WindowShape,
 )
 from headrace.core.plan.states import StepStateSummary, format_owners
+from headrace.core.plan.stored_rows import StoredRowSize
 from headrace.core.types.change_columns import ChangeForm
 
 _CHANGE_FORMS: Mapping[ChangeForm, str] = {
@@ -205,8 +206,8 @@ def _format_ttl(ttl: Ttl) -> str:
 _BY_WALL_CLOCK = " by the wall clock"
 
 
-def describe_state(summary: StepStateSummary) -> Iterator[str]:
-    """Yield the states of a step, and the subtasks that own them."""
+def describe_state(summary: StepStateSummary, rows: Mapping[str, StoredRowSize]) -> Iterator[str]:
+    """Yield the states of a step, with the sizes of their rows, and the subtasks that own them."""
     for state in summary.states:
         if state.shape == "entries":
             columns = ", ".join(name for name, _ in state.columns)
@@ -221,6 +222,8 @@ def describe_state(summary: StepStateSummary) -> Iterator[str]:
         yield f"state {state.name}, {shape}{' by ' if by else ''}{by}{what}"
         if state.sizes:
             yield f"  each row: {'; '.join(map(str, state.sizes))}"
+        if state.name in rows:
+            yield from (f"  {line}" for line in rows[state.name].describe())
     if all(state.shape == "entries" for state in summary.states):
         return
     yield (

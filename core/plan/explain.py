@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from headrace.core.plan import describe
 from headrace.core.plan.describe import describe_state
 from headrace.core.plan.nodes import Append, Edge, Plan, PlanPart, Sink, Source, Step, Task
 from headrace.core.plan.states import StepStateSummary, get_step_state
+from headrace.core.plan.stored_rows import StoredRowSize, measure_stored_rows
 
 
 def explain(plan: Plan, format: str = "text") -> str:
@@ -52,7 +53,7 @@ def _part_lines(plan: Plan) -> Iterator[str]:
 
 def _state_lines(plan: Plan, part: PlanPart) -> Iterator[str]:
     summary = get_step_state(part, plan.key_groups)
-    return describe_state(summary) if summary else iter(())
+    return describe_state(summary, measure_stored_rows(plan, part)) if summary else iter(())
 
 
 def _task_lines(plan: Plan) -> Iterator[str]:
@@ -142,7 +143,7 @@ def _format_json(plan: Plan) -> str:
     document = {
         "name": plan.name,
         "key_groups": plan.key_groups,
-        "parts": [_part_json(part, get_step_state(part, plan.key_groups)) for part in plan],
+        "parts": [_part_json(plan, part) for part in plan],
         "edges": [
             {
                 "stream": edge.stream,
@@ -161,7 +162,8 @@ def _format_json(plan: Plan) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _part_json(part: PlanPart, summary: StepStateSummary | None) -> dict[str, Any]:
+def _part_json(plan: Plan, part: PlanPart) -> dict[str, Any]:
+    summary = get_step_state(part, plan.key_groups)
     shown: dict[str, Any] = {
         "name": part.name,
         "kind": describe.get_part_kind(part),
@@ -186,10 +188,12 @@ def _part_json(part: PlanPart, summary: StepStateSummary | None) -> dict[str, An
             }
             for stream in part.outputs
         ]
-    return shown | ({} if summary is None else {"keeps": _state_json(summary)})
+    if summary is not None:
+        shown["keeps"] = _state_json(summary, measure_stored_rows(plan, part))
+    return shown
 
 
-def _state_json(summary: StepStateSummary) -> dict[str, Any]:
+def _state_json(summary: StepStateSummary, rows: Mapping[str, StoredRowSize]) -> dict[str, Any]:
     return {
         "key": list(summary.key),
         "states": [
@@ -198,6 +202,7 @@ def _state_json(summary: StepStateSummary) -> dict[str, Any]:
                 "shape": state.shape,
                 "columns": [{"name": name, "type": type} for name, type in state.columns],
                 "aggregates": [asdict(size) for size in state.sizes],
+                "row": _row_size_json(rows[state.name]) if state.name in rows else None,
             }
             for state in summary.states
         ],
@@ -205,6 +210,15 @@ def _state_json(summary: StepStateSummary) -> dict[str, Any]:
             {"subtask": subtask, "first": groups[0], "last": groups[-1]}
             for subtask, groups in enumerate(summary.key_group_ranges)
         ],
+    }
+
+
+def _row_size_json(row: StoredRowSize) -> dict[str, Any]:
+    return {
+        "bytes": row.bytes,
+        "columns": [{"name": name, "bytes": size} for name, size in row.columns],
+        "assumed": list(row.assumptions),
+        "counted": row.is_counted,
     }
 
 

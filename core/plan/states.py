@@ -38,6 +38,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     JoinMatching,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Count, Session, Window
@@ -127,7 +128,8 @@ def _list_join_states(join: Join) -> Iterator[StateDescription]:
     for before in ("", *emitted_prefix):
         for name, side in (("left", join.left), ("right", join.right)):
             columns = tuple((c.name, str(c.value.type)) for c in side.columns)
-            yield StateDescription(f"{before}{name}", "runs", columns)
+            by_time = not isinstance(join.matching, TableMatch)
+            yield StateDescription(f"{before}{name}", "runs", columns, is_by_time=by_time)
     if isinstance(join.matching, AsOfMatch):
         version_columns = tuple((c.name, str(c.value.type)) for c in join.right.columns)
         yield StateDescription("versions", "table", version_columns)

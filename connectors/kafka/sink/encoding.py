@@ -34,10 +34,13 @@ PREFIX_LENGTH = len(b'{"_":')
 def encode_keys(frame: pl.DataFrame, columns: Schema, *, as_objects: bool = False) -> pl.Series:
     """Return the key of each row (Binary); null if the key is a single column that is null.
 
-    `as_objects`: the key is a JSON object also if it is a single column.
+    `as_objects`: the key is a JSON object also if it is a single column, or none: the key of the
+    only row of a table.
     """
     import polars as pl
 
+    if not len(columns):
+        return pl.Series([b"{}"], dtype=pl.Binary).new_from_index(0, frame.height)
     if len(columns) == 1 and not as_objects:
         return _encode_column(frame[columns.fields[0].name], columns.fields[0].type)
     return pl.Series(_encode_objects(frame, columns), dtype=pl.Binary)
@@ -144,9 +147,10 @@ class RecordEncoder:
         return encode_separately(recipe.encoder, pick_columns(frame, recipe.values.names))
 
     def _encode_keys(self, frame: pl.DataFrame) -> pl.Series | None:
-        if not len(self.mapping.key):
+        key, as_objects = self.mapping.key, self.mapping.envelope is not None
+        if not len(key) and not as_objects:
             return None
-        return encode_keys(frame, self.mapping.key, as_objects=self.mapping.envelope is not None)
+        return encode_keys(frame, key, as_objects=as_objects)
 
     def _assign_partitions(
         self,

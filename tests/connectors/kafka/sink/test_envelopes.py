@@ -33,7 +33,8 @@ OLD = {"id": 1, "name": "ann", "price": Number("1.50")}
 
 def encoded(*rows: tuple[Any, ...], **options: Any) -> list[tuple[Any, Any, int]]:
     """Return the key, the value and the partition of the record of each row."""
-    sink, schema = node("b:1", "t", CHANGES, format="debezium_json", changes=["id"], **options)
+    key = options.pop("changes", ["id"])
+    sink, schema = node("b:1", "t", CHANGES, format="debezium_json", changes=key, **options)
     assert isinstance(sink.options, KafkaSink)
     encoder = RecordEncoder(_build_mapping(sink, sink.options, schema, "shop"), clock=lambda: 7.5)
     types = {field.name: to_polars(field.type) for field in CHANGES}
@@ -78,3 +79,9 @@ def test_a_deletion_is_followed_by_a_tombstone_of_its_key() -> None:
     assert [record[:2] for record in found] == [deletion, tombstone, other, again, tombstone]
     assert len({partition for key, _, partition in found if key == {"id": 1}}) == 1
     assert [record[:2] for record in encoded(*rows, tombstones=False)] == [deletion, other, again]
+
+
+def test_the_only_row_of_a_table_has_an_empty_object_as_its_key() -> None:
+    found = encoded((1, "ann", None, None, 1, False), (1, "ann", None, OLD, 2, True), changes=[])
+    assert [key for key, _, _ in found] == [{}] * 3
+    assert len({partition for _, _, partition in found}) == 1

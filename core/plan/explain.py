@@ -202,7 +202,7 @@ def _state_json(summary: StepStateSummary, rows: Mapping[str, StoredRowSize]) ->
                 "shape": state.shape,
                 "columns": [{"name": name, "type": type} for name, type in state.columns],
                 "aggregates": [asdict(size) for size in state.sizes],
-                "row": _row_size_json(rows[state.name]) if state.name in rows else None,
+                **({"row": _row_size_json(rows[state.name])} if state.name in rows else {}),
             }
             for state in summary.states
         ],

@@ -227,7 +227,11 @@ class MemoryRuns:
     def _merge_runs(self, runs: list[SortedRun]) -> list[SortedRun]:
         """Merge these runs to one, or to none if they have no rows."""
         frames = [run.read_frame() for run in runs if run.rows]
-        return [self._create_run(copy_compact(self._merge_frames(frames)))] if frames else []
+        merged = self._merge_frames(frames) if frames else None
+        # Rows may cancel each other out.
+        return (
+            [] if merged is None or not merged.height else [self._create_run(copy_compact(merged))]
+        )
 
     def _reclaim_deleted(self) -> None:
         """Free the memory of deleted rows."""

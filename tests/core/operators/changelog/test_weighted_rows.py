@@ -53,3 +53,14 @@ def test_rows_of_a_key_are_read_merged_and_taken_once() -> None:
     assert stored.take(key).rows() == equal
     assert stored.take(key).rows() == []
     assert stored.read(pl.DataFrame({"k": ["a"]})).height == 39
+
+
+def test_rows_that_cancel_each_other_out_are_no_rows() -> None:
+    state = MemoryBackend().open_state(ALL)
+    stored = WeightedRows(state, "rows", ["k"], {"k": pl.String(), "v": pl.List(pl.Int64())})
+    stored.add(weighted(("a", [1], 1)))
+    stored.add(weighted(("a", [1], -1)))
+    key = pl.DataFrame({"k": ["a"]})
+    assert stored.read(key).height == 0
+    stored.add(weighted(("a", [2], 1)))
+    assert stored.read(key).rows() == [("a", [2], 1)]

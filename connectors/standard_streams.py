@@ -101,6 +101,7 @@ STDIN = Connector(
         describe_exclusive=lambda _: "standard input",
         is_bounded=lambda _: False,
         is_replayable=False,
+        keeps_key_order=True,
     ),
 )
 

@@ -155,6 +155,7 @@ COMPRESSED_PREFIXES = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\
 class CsvDecoder:
     """Decodes the fields of `schema` from records with the fields `names`, in that order.
 
+    Fields that are not `declared` are null if the records lack them.
     `names` is empty until a split's header is known. A field that is not nullable must hold
     something. `null` is the unquoted text that means null.
     """
@@ -188,11 +189,20 @@ class CsvDecoder:
         return decode_isolated(self._decode_block, self.find_cut, block, offset)
 
     def _decode_block(self, block: bytes, offset: int) -> DecodedBlock:
+        import polars as pl
+
         block, offset = remove_byte_order_mark(block, offset)
         texts, faults = self._read_block(block), RecordErrors()
         if texts is None:
             texts, faults = self._read_records(self._split_records(block, offset))
-        columns = [self._convert_column(field, texts[field.name], faults) for field in self.schema]
+        columns = [
+            self._convert_column(field, texts[field.name], faults)
+            if field.name in texts.columns
+            else pl.Series(field.name, [None], to_polars(field.type)).new_from_index(
+                0, texts.height
+            )
+            for field in self.schema
+        ]
         frame = build_frame(columns, texts.height)
         records = self._split_records(block, offset) if faults else []
         return split_bad_records(frame, faults, records.__getitem__)
@@ -283,5 +293,9 @@ class CsvDecoder:
 
     @cached_property
     def _decoded_fields(self) -> tuple[tuple[int, str], ...]:
-        """The positions in a record and the names of the fields to decode."""
-        return tuple((self.names.index(name), name) for name in self.schema.names)
+        """The positions in a record and the names of the fields to decode.
+
+        Columns that are not declared may be missing.
+        """
+        found = (name for name in self.schema.names if name in self.names)
+        return tuple((self.names.index(name), name) for name in found)

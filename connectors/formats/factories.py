@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def build_decoder(source: nodes.Source) -> Decoder:
     """Build the decoder of a source's records; Parquet has no self-contained records."""
-    schema = list_decoded_columns(source)
+    schema = add_change_columns(source, list_decoded_columns(source))
     format = source.format or nodes.Format("json", None)
     match format.name:
         case "json":
@@ -68,7 +68,8 @@ def build_parquet_reader(source: nodes.Source) -> ParquetReader:
     """Build the reader of a source's Parquet files."""
     from headrace.connectors.formats.parquet_read import ParquetReader
 
-    return ParquetReader(list_decoded_columns(source), source.schema)
+    schema = add_change_columns(source, list_decoded_columns(source))
+    return ParquetReader(schema, source.schema)
 
 
 def build_parquet_encoder(schema: Schema) -> ParquetEncoder:
@@ -79,10 +80,23 @@ def build_parquet_encoder(schema: Schema) -> ParquetEncoder:
 
 
 def list_decoded_columns(source: nodes.Source) -> Schema:
-    """Return the columns to decode; those required in each record are not nullable."""
+    """Return the columns to decode; those required in each record are not nullable.
+
+    The deletions of a table require the key only.
+    """
     needed = source.not_null_columns | ({source.event_time} if source.event_time else frozenset())
+    if source.table is not None:
+        needed = frozenset(source.table.key)
     fields = (source.schema.get(name) for name in source.decoded_columns)
     return Schema(tuple(Field(f.name, f.type, f.name not in needed) for f in fields if f))
+
+
+def add_change_columns(source: nodes.Source, columns: Schema) -> Schema:
+    """Add the columns that say what a record of a table does, which a record may lack."""
+    if source.table is None:
+        return columns
+    added = (Field(n, t) for n, t in nodes.CHANGE_COLUMNS.items() if n not in columns)
+    return Schema((*columns, *added))
 
 
 def _build_format_error(name: str, format: nodes.Format) -> ConnectorError:

@@ -18,7 +18,7 @@ from headrace.connectors.formats.contract import DecodedBlock
 from headrace.connectors.formats.parquet_types import can_hold, convert_value, from_polars
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
-from headrace.core.types.data_types import Field, Schema
+from headrace.core.types.data_types import Field, Schema, to_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,7 +29,7 @@ READ_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ParquetReader:
-    """Reads the columns of `schema`; all those `declared` must be in a file."""
+    """Reads the columns of `schema`; all those `declared` must be in a file, others may be."""
 
     schema: Schema
     declared: Schema
@@ -44,7 +44,11 @@ class ParquetReader:
         found = self.read_columns(path)
         with _translate_errors():
             columns = [
-                convert_value(pl.col(field.name), found[field.name], field.type).alias(field.name)
+                (
+                    convert_value(pl.col(field.name), found[field.name], field.type)
+                    if field.name in found
+                    else pl.lit(None, dtype=to_polars(field.type))
+                ).alias(field.name)
                 for field in self.schema
             ]
             file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
@@ -58,9 +62,14 @@ class ParquetReader:
         with _translate_errors():
             file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             found = file.collect_schema()
-        for field in self.declared:
-            _check_column(field, found)
+        for field in {**_by_name(self.schema), **_by_name(self.declared)}.values():
+            if field.name in self.declared or field.name in found:
+                _check_column(field, found)
         return found
+
+
+def _by_name(schema: Schema) -> dict[str, Field]:
+    return {field.name: field for field in schema}
 
 
 def _check_column(field: Field, found: Mapping[str, pl.DataType]) -> None:

@@ -123,6 +123,7 @@ KAFKA = Connector(
         open_batch=_open_batch,
         is_bounded=_is_bounded,
         bounding_hint="add stop: latest",
+        keeps_key_order=True,
         check_split=_check_split,
         describe_external=_describe_source,
     ),

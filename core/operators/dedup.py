@@ -128,7 +128,9 @@ class LastRowOperator(StatelessOperator):
         if key := self._grouping.internal_names:
             rows = self._grouping.project_rows(frame, ()).with_row_index(ROW_NUMBER)
             last = frame[rows.unique(key, keep="last", maintain_order=True)[ROW_NUMBER]]
-        yield self._stream, last.with_columns(pl.lit(False).alias(DELETE))
+        if DELETE not in last.columns:
+            last = last.with_columns(pl.lit(False).alias(DELETE))
+        yield self._stream, last
 
 
 BUFFER_STATE = "waiting"

@@ -12,6 +12,7 @@ from headrace.core.operators.changelog.change_rows import (
     UpsertChangesOperator,
 )
 from headrace.core.operators.changelog.conversion import RetractionsOperator, UpsertsOperator
+from headrace.core.operators.changelog.newest_changes import NewestChangesOperator
 from headrace.core.operators.changelog.retraction_top import RetractionTopOperator
 from headrace.core.operators.changelog.subtracting_aggregate import SubtractingAggregateOperator
 from headrace.core.operators.changelog.top import ChangelogTopOperator
@@ -72,6 +73,8 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
                 if isinstance(window.shape, Session)
                 else compute_watermark_delay(window),
             )
+        case nodes.Dedup() if operation.remembers_changes:
+            return NewestChangesOperator(operation, context)
         case nodes.Dedup(keep="first"):
             return (FirstByTimeOperator if operation.uses_event_time else FirstRowOperator)(
                 operation, context

@@ -145,6 +145,8 @@ def _build_migrations(
     match keyed:
         case nodes.Aggregate() | nodes.Top() if keyed.reads_retractions:
             return []  # resumes only if nothing has changed
+        case nodes.Dedup() if keyed.changes is not None:
+            return [_migrate_ttl(keep=keyed.ttl is not None)]
         case nodes.Dedup():
             remembered = _migrate_dedup_keys(forgets=keyed.ttl is not None)
             if not keyed.uses_event_time:

@@ -110,6 +110,8 @@ class SourceSpec:
     """Whether it can be read again from a position, which resuming from a checkpoint needs."""
     estimate_bytes: Callable[[DocumentModel, Path], int | None] = lambda options, folder: None
     """Returns about how many bytes are to be read; None if it is unknown, or there is no end."""
+    keeps_key_order: bool = False
+    """Whether all records of a key are in one split, in the order in which they were written."""
     holds_time_back: Callable[[DocumentModel], bool] = lambda _: False
     """Whether unread splits, perhaps many, hold event time back."""
 

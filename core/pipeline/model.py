@@ -84,6 +84,25 @@ class Watermark(DocumentModel):
     )
 
 
+class TableChanges(DocumentModel):
+    """A table, of which the records are changes: each replaces the row with its key, or deletes it.
+    [Tables](tables.md#sources) says how a record is written.
+    """
+
+    key: ColumnNames = Field(description="The columns that identify a row of the table.")
+    sequence: Expression | None = Field(
+        None,
+        description="A column, or an expression, that orders the changes of a key: a change with a "
+        "lower one is passed over. Without it, the changes of a key count in the order in which "
+        "they are written.",
+    )
+    ttl: TimeToLive | None = Field(
+        None,
+        description="With `sequence`: how long after a deletion an older change of its key is "
+        "still passed over; by default for ever.",
+    )
+
+
 class SourceKeys(DocumentModel):
     """An input of the pipeline: one connector, and how its records become rows."""
 
@@ -96,6 +115,9 @@ class SourceKeys(DocumentModel):
         None,
         alias="schema",
         description="The columns and their types. Not for connectors that define their own.",
+    )
+    table: TableChanges | None = Field(
+        None, description="Makes the rows changes of a table, which replace each other by key."
     )
     event_time: Expression | None = Field(
         None,

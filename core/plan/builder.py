@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
 from headrace.core.pipeline.connector_spec import SinkInput
 from headrace.core.pipeline.loader import LoadedPipeline
-from headrace.core.pipeline.model import DEFAULT_SLOT, Pipeline, Sink, Source, Step
+from headrace.core.pipeline.model import (
+    DEFAULT_SLOT,
+    Pipeline,
+    Sink,
+    Source,
+    Step,
+    TableChanges,
+)
 from headrace.core.pipeline.step_reader import is_pass_through
 from headrace.core.pipeline.stream_names import get_input_aliases
 from headrace.core.pipeline.text import Text
@@ -25,6 +32,7 @@ from headrace.core.plan.endpoints import (
     get_format,
     resolve_source_columns,
     suggest_timestamp,
+    without_change_columns,
 )
 from headrace.core.plan.event_times import build_source_times
 from headrace.core.plan.fallible_results import split_results
@@ -53,6 +61,7 @@ from headrace.core.plan.stream_graph import (
     report_unknown_stream,
     sort_topologically,
 )
+from headrace.core.plan.table_sources import build_source_table, build_table_step
 from headrace.core.plan.unbounded_state import warn_of_growth, warn_of_waiting
 from headrace.core.plan.unions import unite_columns
 
@@ -100,7 +109,7 @@ class PlanBuilder:
         self._check_sink_names()
         self._check_locations()
         for source in self.pipeline.sources.values():
-            self.parts[str(source.name)] = self._build_source(source)
+            self._build_source(source)
         reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
         for name in sort_topologically(reads):
             self.parts[str(name)] = self._build_step(self.pipeline.steps[name])
@@ -115,7 +124,7 @@ class PlanBuilder:
         check_loops(self.pipeline, parts, self.loaded.folder, self.report)
         return parts
 
-    def _find_producers(self) -> Mapping[str, str]:
+    def _find_producers(self) -> dict[str, str]:
         """Return the part that produces each stream; report names that two parts define."""
         owners: dict[str, str] = {}
         for part, stream in list_declared_streams(self.pipeline):
@@ -174,17 +183,32 @@ class PlanBuilder:
             message = f"steps read each other in a cycle: {shown}"
             self.report.add(message, step.keys_at["from"].locate(), "start from a source")
 
-    def _build_source(self, source: Source) -> nodes.Source:
+    def _build_source(self, source: Source) -> None:
         self.report.subject = _format_subject(source)
         known = resolve_source_columns(source, self.report)
         times = build_source_times(source, known, suggest_timestamp, self.report)
-        part = build_source(source, known, times, self.pipeline.settings)
+        table = build_source_table(source, known, self.report)
+        part = build_source(source, known, times, table, self.pipeline.settings)
         known = replace(known, has_row_place=True)
+        if table is not None:
+            known = without_change_columns(known)
         self._add_streams(
             (s, DEAD_LETTER_COLUMNS if s.schema is DEAD_LETTER_SCHEMA else known)
             for s in part.outputs
         )
-        return part
+        self.parts[part.name] = part
+        if source.table is not None and not self.report.has_errors_of_subject:
+            self._add_table_step(source, source.table, part)
+
+    def _add_table_step(self, source: Source, table: TableChanges, part: nodes.Source) -> None:
+        """Add the step that passes on the newest changes of a table, which all readers read."""
+        side = source.connector.source
+        assert side is not None, "the document checked it"
+        step = build_table_step(part, table, keeps_order=side.keeps_key_order)
+        self.parts[step.name] = step
+        self.producers[step.name] = step.name
+        self.streams[part.name] = self.streams[step.name] = step.outputs[0]
+        self.known_columns[step.name] = self.known_columns[part.name]
 
     def _add_streams(self, streams: Iterable[tuple[nodes.Stream, KnownColumns]]) -> None:
         for stream, known in streams:
@@ -304,16 +328,20 @@ class PlanBuilder:
         """Return the kind of the output, the operations with the kinds of their inputs, and the
         input streams. An operation that does not accept its input is reported.
         """
-        names = tuple(str(name) for name in step.input_streams)
-        kinds = tuple(self.streams[name].kind for name in names if name in self.streams)
+        names = tuple(map(self._get_stream_name, step.input_streams))
+        kinds = tuple(self.streams[n].kind for n in step.input_streams if n in self.streams)
         try:
             found = infer_step_kinds(step, operations, kinds)
         except ChangelogNotSupported as refused:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
             return nodes.Append(), operations, names
         if found.reads_retractions:
-            names = tuple(map(self.conversions.to_retractions, names))
+            names = tuple(map(self.conversions.to_retractions, step.input_streams))
         return found.kind, found.operations, names
+
+    def _get_stream_name(self, name: str) -> str:
+        """Return the stream that is read under a name: of a table, its newest changes."""
+        return self.streams[name].name if name in self.streams else str(name)
 
     def _check_parallelism(self, part: Step | Sink) -> None:
         groups = self.pipeline.settings.key_groups

@@ -135,6 +135,9 @@ def ranking_text(ranking: nodes.Ranking) -> str:
 
 def dedup_text(operation: nodes.Dedup) -> str:
     """Return the canonical text of a dedup: which row of a key it keeps."""
+    if operation.changes is not None:
+        sequence = operation.changes.sequence
+        return f"newest changes by {column_text(sequence) if sequence else operation.changes.by}"
     return f"dedup, keep {operation.keep}{' by event time' if operation.uses_event_time else ''}"
 
 

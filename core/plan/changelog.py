@@ -97,6 +97,8 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
         names = tuple(column.name for column in operation.key)
         retracts = operation.output == "retract" and operation.form is None
         return Retract(names) if retracts else Upsert(names, has_deletes=True)
+    if isinstance(operation, Dedup) and operation.changes is not None:
+        return kind
     if isinstance(kind, Append):
         return _infer_keyed_kind(operation) if isinstance(operation, KeyedOperation) else kind
     if isinstance(kind, Retract):

@@ -38,7 +38,7 @@ class ConversionSteps:
     def to_retractions(self, name: str) -> str:
         """Return the stream, with retractions in place of upserts."""
         is_upsert = isinstance(self.streams[name].kind, nodes.Upsert)
-        return self._convert(name, "retract") if is_upsert else name
+        return self._convert(str(name), "retract") if is_upsert else self.streams[name].name
 
     def convert_for_sink(self, sink: Sink, stream: nodes.Stream, report: PlanProblems) -> str:
         """Return the stream with the changes as the sink writes them; report if it cannot."""
@@ -48,11 +48,11 @@ class ConversionSteps:
         is_keyed = not isinstance(kind, nodes.Append) and kind.key is not None
         if form == "full":
             if _check_change_columns(sink, stream, report):
-                return self._convert_by_kind(stream, form)
+                return self._convert_by_kind(str(sink.from_), form)
         elif is_keyed:
             if form is not None or isinstance(kind, nodes.Retract):
                 # The removal of a row may arrive after the row that replaces it.
-                return self._convert_by_kind(stream, form)
+                return self._convert_by_kind(str(sink.from_), form)
         elif isinstance(kind, nodes.Append) and form is not None:
             message = f'the rows of "{sink.from_}" replace no others: {format} is for changes'
             hint = "format: json writes them; dedup: {key: ..., keep: last} makes changes of them"
@@ -69,10 +69,10 @@ class ConversionSteps:
             report.add(message, sink.from_.locate(), hint)
         return stream.name
 
-    def _convert_by_kind(self, stream: nodes.Stream, form: ChangeForm | None) -> str:
+    def _convert_by_kind(self, name: str, form: ChangeForm | None) -> str:
         """Return the converted stream; the rows stored for it depend on the kind of changes."""
-        is_upsert = isinstance(stream.kind, nodes.Upsert)
-        return self._convert(stream.name, "retract" if is_upsert else "upsert", form)
+        is_upsert = isinstance(self.streams[name].kind, nodes.Upsert)
+        return self._convert(name, "retract" if is_upsert else "upsert", form)
 
     def _convert(
         self, name: str, output: Literal["retract", "upsert"], form: ChangeForm | None = None
@@ -98,7 +98,7 @@ class ConversionSteps:
         producer = self.parts[self.producers[name]]
         self.parts[converted] = nodes.Step(
             converted,
-            (name,),
+            (stream.name,),
             (operation,),
             "fail",
             (out,),

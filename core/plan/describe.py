@@ -21,6 +21,7 @@ from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
     ChangelogConversion,
+    ChangeOrder,
     ComputedColumn,
     Dedup,
     Explode,
@@ -75,6 +76,9 @@ _CHANGE_FORMS: Mapping[ChangeForm, str] = {
 def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
     """Yield the clauses of an operation, one per line."""
     match operation:
+        case Dedup(key, changes=ChangeOrder() as changes):
+            expiry = f", {_format_ttl(operation.ttl)} for deletions" if operation.ttl else ""
+            yield f"newest change by {_format_key(key)}, {_describe_change_order(changes)}{expiry}"
         case Dedup(key, keep, ttl):
             order = " by event time" if operation.uses_event_time else ""
             expiry = f", {_format_ttl(ttl)}" if ttl else ""
@@ -108,6 +112,14 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
                     yield f"having {operation.having.text}"
             if operation.ttl:
                 yield _format_ttl(operation.ttl)
+
+
+def _describe_change_order(changes: ChangeOrder) -> str:
+    """Describe the order of the changes of a key."""
+    if changes.sequence is not None:
+        return f"in the order of {changes.sequence.text}"
+    order = {"place": "that of their splits and rows", "arrival": "that of their arrival"}
+    return f"in the order {order[changes.by].removeprefix('that ')}"
 
 
 def _format_changes(operation: Aggregate | Top) -> str:
@@ -384,6 +396,8 @@ def _describe_source(source: Source) -> Iterator[str]:
         texts = [c.text for c in source.times if c.name == EVENT_TIME_VALUE]
         step = f" of {source.time_step}" if source.time_step else ""
         yield f"event time {texts[0] if texts else source.event_time}{step}{marks}"
+    if source.table is not None:
+        yield f"changes of a table by {', '.join(source.table.key)}"
     if source.on_error != "fail":
         yield f"bad records: {_describe_on_error(source.on_error)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from headrace.core.errors.problems import Location, suggest_name
 from headrace.core.pipeline.connector_spec import ColumnOption, ExpressionOption, SinkInput
@@ -254,11 +255,17 @@ def _check_format(sink: Sink, known: KnownColumns, report: PlanProblems) -> None
 
 
 def build_source(
-    source: Source, known: KnownColumns, times: SourceTimes, settings: Settings
+    source: Source,
+    known: KnownColumns,
+    times: SourceTimes,
+    table: nodes.SourceTable | None,
+    settings: Settings,
 ) -> nodes.Source:
     """Return the plan's node of a source; pushdown later selects the columns to decode."""
     timed = source.event_time is not None
-    rows = nodes.Stream(str(source.name), known.schema, nodes.Append(), timed)
+    kind = nodes.Append() if table is None else nodes.Upsert(table.key, has_deletes=True)
+    shown = known.schema if table is None else without_change_columns(known).schema
+    rows = nodes.Stream(str(source.name), shown, kind, timed)
     to = source.on_error.to
     failed = (nodes.Stream(str(to), DEAD_LETTER_SCHEMA, nodes.Append(), False),) if to else ()
     return nodes.Source(
@@ -278,9 +285,16 @@ def build_source(
         parallelism=settings.parallelism,
         max_record=settings.max_record,
         max_value=settings.max_value,
-        times=times.computed,
+        times=(*times.computed, *([table.sequence] if table and table.sequence else ())),
         slot=str(source.slot or DEFAULT_SLOT),
+        table=table,
     )
+
+
+def without_change_columns(known: KnownColumns) -> KnownColumns:
+    """Return the columns of a table's rows: without those that say what a record does."""
+    fields = (field for field in known.schema if field.name not in nodes.CHANGE_COLUMNS)
+    return replace(known, schema=Schema(tuple(fields)))
 
 
 def _get_declared_fields(source: Source) -> tuple[Field, ...]:

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from headrace.core.expressions.typed import find_columns, is_fallible
 from headrace.core.plan.layout import get_input_streams, get_two_input_operation
 from headrace.core.plan.nodes import (
+    CHANGE_COLUMNS,
     RANK_COLUMN,
     Aggregate,
     Apply,
@@ -216,5 +217,7 @@ def _get_time_columns(source: Source) -> set[str]:
 
 def _reduce_source(source: Source, wanted: set[str]) -> Source:
     keep = wanted | source.not_null_columns | _get_time_columns(source)
+    if source.table is not None:
+        keep |= {*source.table.key, *CHANGE_COLUMNS}
     columns = tuple(name for name in source.schema.names if name in keep)
     return replace(source, decoded_columns=columns or source.schema.names[:1])

@@ -58,7 +58,7 @@ def needs_row_order(operation: Operation) -> bool:
         case Aggregate():
             return operation.needs_order
         case Dedup():
-            return operation.uses_event_time
+            return operation.uses_event_time or operation.remembers_changes
         case Process():
             return operation.body.uses_event_time
         case Join():

@@ -19,6 +19,7 @@ from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
     ChangelogConversion,
+    ChangeOrder,
     Dedup,
     Explode,
     Join,
@@ -165,7 +166,7 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
         case Dedup():
             if keyed.uses_event_time:
                 yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
-            if keyed.keep == "first":
+            if keyed.keep == "first" or keyed.remembers_changes:
                 yield StateDescription("keys", "table", columns)
         case Aggregate(window=None) | Top(window=None):
             yield StateDescription("keys", "table", columns)
@@ -247,6 +248,9 @@ def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
             return (("current row", "struct"),)
         case ChangelogConversion():
             return (("rows", "array"),)
+        case Dedup(changes=ChangeOrder(sequence=sequence)) if keyed.remembers_changes:
+            sequences = (("sequence", str(sequence.value.type)),) if sequence else ()
+            return (*sequences, ("place", "bigint"), ("deleted", "boolean"))
     return (("time of the last row", "timestamp"),)
 
 

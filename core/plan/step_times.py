@@ -101,6 +101,9 @@ class StepTimes:
                 return None
             chain.insert(0, part)
             if isinstance(part, nodes.Source):
+                if part.table is not None:
+                    self._refuse(step, f'the rows of "{part.name}" are changes of a table')
+                    return None
                 if part.event_time is not None:
                     of = f'step "{part.time_step}"' if part.time_step else f'source "{part.name}"'
                     self._refuse(step, f"the rows have the event time of {of}")

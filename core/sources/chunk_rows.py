@@ -8,7 +8,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sources import Chunk
 from headrace.core.operators import dead_letters
 from headrace.core.plan import nodes
-from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.elements import EVENT_TIME, ORDER, SEQUENCE
 from headrace.core.types.row_order import add_row_order, number_rows
 
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ def add_event_time(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
     """Add the event time, and, to numbered rows, the order column."""
     if source.event_time is not None:
         frame = frame.hstack([frame[source.event_time].alias(EVENT_TIME)])
-        frame = drop_computed_times(source, frame)
+    frame = drop_computed_times(source, frame)
     return add_row_order(frame, frame[ORDER]) if ORDER in frame.columns else frame
 
 
 def drop_computed_times(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows without the columns of computed times."""
-    return frame.drop([column.name for column in source.times]) if source.times else frame
+    names = [column.name for column in source.times if column.name != SEQUENCE]
+    return frame.drop(names) if names else frame
 
 
 def build_bad_record_error(chunk: Chunk) -> ConnectorError:

@@ -1,6 +1,7 @@
 """The computed times of a source's rows: event time and watermark as expressions over a row.
 
-A record whose event time is null, out of range or cannot be computed is bad. Rows for which the
+A record whose event time is null, out of range or cannot be computed is bad, unless it deletes a row
+of a table. So is a change of a table without a sequence. Rows for which the
 condition of the times is not true have no event time: a step drops them.
 """
 
@@ -14,6 +15,7 @@ from headrace.core.api.sources import BadRecord, Chunk
 from headrace.core.expressions.checked_expressions import CheckedExpressions
 from headrace.core.operators.dead_letters import format_row_text
 from headrace.core.plan import nodes
+from headrace.core.types.elements import DELETE, SEQUENCE
 from headrace.core.types.frames import to_integers
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class RowTimes:
             errors = {
                 row: each.message for of in piece.failures.values() for row, each in of.items()
             }
-            errors = self._find_bad_times(piece.values) | errors
+            errors = self._find_bad_times(piece.rows, piece.values) | errors
             frame = piece.rows.hstack(piece.values.select(self._names))
             if errors:
                 bad += _list_bad_records(piece.rows, errors)
@@ -57,20 +59,27 @@ class RowTimes:
         frame = rows[0] if len(rows) == 1 else pl.concat(rows)
         return replace(chunk, frame=frame, bad_records=(*chunk.bad_records, *bad))
 
-    def _find_bad_times(self, values: pl.DataFrame) -> dict[int, str]:
-        """Return the rows without an event time in range, each with the reason."""
+    def _find_bad_times(self, rows: pl.DataFrame, values: pl.DataFrame) -> dict[int, str]:
+        """Return the rows without a sequence or an event time in range, each with the reason."""
+        unordered: dict[int, str] = {}
+        if SEQUENCE in self._texts:
+            message = f"the sequence {self._texts[SEQUENCE]} is null"
+            unordered = dict.fromkeys(values[SEQUENCE].is_null().arg_true(), message)
         name = nodes.EVENT_TIME_VALUE
         if name not in self._texts:
-            return {}
+            return unordered
         text = self._texts[name]
         times = to_integers(values[name])
         is_null = times.is_null()
+        if DELETE in rows.columns:
+            is_null &= ~rows[DELETE]
         is_out = (times < _FIRST_US) | (times >= _END_US)
         if self._has_condition:
             wanted = values[_CONDITION].fill_null(False)
             is_null, is_out = is_null & wanted, is_out & wanted
         out = "is not within the years 1 to 9999"
         return {
+            **unordered,
             **{row: f"the event time {text} is null" for row in is_null.arg_true()},
             **{row: f"the event time {text} {out}" for row in is_out.fill_null(False).arg_true()},
         }

@@ -23,6 +23,7 @@ from headrace.core.plan import nodes
 from headrace.core.sources import chunk_rows
 from headrace.core.sources.event_time import find_late_rows
 from headrace.core.sources.row_times import RowTimes
+from headrace.core.sources.table_changes import TableRecords
 from headrace.core.sources.watermarks import WatermarkGenerator
 from headrace.core.types.elements import Barrier, EndOfStream
 from headrace.core.types.frames import concat_contiguous, split_frame
@@ -131,6 +132,7 @@ class SourceTask:
     """The time in which no chunk arrived and the reader did no work."""
     _pending_fetch: PendingFetch = field(init=False)
     _row_times: RowTimes = field(init=False)
+    _table_records: TableRecords = field(init=False)
     _measure_busy_s: Callable[[], float] = field(init=False)
     measure_lags: Callable[[], Mapping[Split, int]] = field(init=False)
     """Returns the number of records left to read, by split."""
@@ -149,6 +151,7 @@ class SourceTask:
     def __post_init__(self, reading: SplitReader) -> None:
         self._pending_fetch = PendingFetch(reading)
         self._row_times = RowTimes(self.source)
+        self._table_records = TableRecords(self.source)
         self._measure_busy_s = reading.measure_busy_s
         self.measure_lags = reading.measure_lags
 
@@ -251,7 +254,7 @@ class SourceTask:
         return arrival is not None
 
     async def _buffer_chunk(self, chunk: Chunk, now: float) -> None:
-        chunk = self._row_times.add_to(chunk)
+        chunk = self._row_times.add_to(self._table_records.convert(chunk))
         self.rows_in += chunk.frame.height
         if chunk.bad_records:
             await self._handle_bad_records(chunk)

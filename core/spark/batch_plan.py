@@ -62,6 +62,9 @@ def _convert_step(step: nodes.Step) -> nodes.Step:
 
 
 def _convert_operation(operation: nodes.Operation) -> nodes.Operation:
+    if isinstance(operation, nodes.Dedup) and operation.changes is not None:
+        # All changes are there, in whatever order they are read: none is forgotten.
+        return replace(operation, ttl=None, changes=operation.changes.without_arrival())
     if not isinstance(operation, nodes.WindowedOperation):
         return operation
     if isinstance(operation, nodes.Apply):

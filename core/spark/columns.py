@@ -18,7 +18,7 @@ from headrace.core.types.data_types import (
     Struct,
     Type,
 )
-from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER, SEQUENCE
 from headrace.core.types.row_order import ORDER_TYPE
 
 Columns: TypeAlias = Mapping[str, Type]
@@ -67,7 +67,9 @@ def columns_after_operation(operation: nodes.Operation, columns: Columns, ordere
 
 def _columns_after_keyed(operation: nodes.KeyedOperation, columns: Columns) -> Columns:
     """Return the columns after a keyed operation, without hidden ones."""
-    shown = {name: type for name, type in columns.items() if name not in HIDDEN_COLUMNS}
+    shown = {
+        name: type for name, type in columns.items() if name not in (*HIDDEN_COLUMNS, SEQUENCE)
+    }
     match operation:
         case nodes.ChangelogConversion(columns=fields):
             return {name: type for name, type in shown.items() if name in fields}

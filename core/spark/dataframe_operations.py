@@ -31,7 +31,7 @@ from headrace.core.spark.windows import (
     key_column_names,
 )
 from headrace.core.types.data_types import Array, Struct
-from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER, SEQUENCE
 from headrace.core.types.row_order import ORDER_TYPE, PART_BITS
 
 if TYPE_CHECKING:
@@ -251,12 +251,21 @@ def rank_rows(rows: DataFrame, operation: nodes.Top, wanted: Columns) -> DataFra
 
 def deduplicate_rows(rows: DataFrame, operation: nodes.Dedup, wanted: Columns) -> DataFrame | None:
     """Return the first or last row of each key with these columns; None if Spark's would differ."""
+    from pyspark.sql import functions as f
+
     keyed = add_key_columns(rows, operation.key)
     if keyed is None or operation.ttl is not None or ORDER not in rows.columns:
         return None
-    by = _order_columns(descending=operation.keep == "last")
+    if operation.changes is not None:
+        # The place of a change is its number, whatever its event time is.
+        names = [SEQUENCE] if operation.changes.by == "sequence" else []
+        by = [f.col(name).desc() for name in (*names, f"{ORDER}.at")]
+        passes = f"{RANK_COLUMN} = 1 and not {DELETE}"
+    else:
+        by = _order_columns(descending=operation.keep == "last")
+        passes = f"{RANK_COLUMN} = 1"
     shown = _select_columns(
-        _add_rank(keyed, key_column_names(operation), by).where(f"{RANK_COLUMN} = 1"), wanted, {}
+        _add_rank(keyed, key_column_names(operation), by).where(passes), wanted, {}
     )
     return shown if types_match(shown, wanted) else None
 

@@ -25,6 +25,7 @@ from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.plan import nodes
 from headrace.core.sources import chunk_rows
 from headrace.core.sources.row_times import RowTimes
+from headrace.core.sources.table_changes import TableRecords
 from headrace.core.spark.arrow_functions import map_partitions
 from headrace.core.spark.columns import Columns, add_hidden_columns, format_ddl, stream_columns
 from headrace.core.spark.executor_context import ExecutorContext
@@ -35,6 +36,7 @@ from headrace.core.spark.parquet_scan import (
     scan_files,
 )
 from headrace.core.types.data_types import BOOLEAN
+from headrace.core.types.elements import DELETE, SEQUENCE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -164,7 +166,7 @@ def read_source(
     wanted = {
         s.name: _read_columns(source, s) for s in source.outputs if s.name in context.read_streams
     }
-    by_spark = FILE_METADATA not in source.schema and not source.times
+    by_spark = FILE_METADATA not in source.schema and not source.times and source.table is None
     files = [piece for piece in there.splits if by_spark and is_spark_scan(piece)]
     others = [piece for piece in there.splits if not (by_spark and is_spark_scan(piece))]
     if not files:
@@ -193,6 +195,11 @@ def _read_columns(source: nodes.Source, stream: nodes.Stream) -> Columns:
         return stream_columns(stream)
     types = {field.name: field.type for field in source.schema}
     read = {name: types[name] for name in source.decoded_columns}
+    if source.table is not None:
+        read = {name: type for name, type in read.items() if name not in nodes.CHANGE_COLUMNS}
+        read[DELETE] = BOOLEAN
+        if source.table.sequence is not None:
+            read[SEQUENCE] = source.table.sequence.value.type
     return add_hidden_columns(read, stream.has_event_time, stream.has_row_order) or {
         PRESENCE_COLUMN: BOOLEAN
     }
@@ -229,13 +236,13 @@ class _ReadFunction:
         """Read the rows of the splits, and their bad records."""
         with self.context.open_run_context() as run_context:
             reader = self.context.open_split_reader(self.source, run_context)
-            times = RowTimes(self.source)
+            times, records = RowTimes(self.source), TableRecords(self.source)
             for frame in frames:
                 for group in frame["id"]:
                     rows = bad = 0
                     for piece in self.groups[group]:
                         for first, read in reader.read(piece):
-                            chunk = times.add_to(read)
+                            chunk = times.add_to(records.convert(read))
                             yield from self._convert_chunk(chunk, first)
                             rows, bad = rows + chunk.frame.height, bad + len(chunk.bad_records)
                     self.source_input.counts.add(self.source.name, group, SourceCounts(rows, bad))

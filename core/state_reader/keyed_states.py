@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.state import EXPIRY, KEY, NO_CLOCK_US, SLOT
 from headrace.core.operators.changelog.change_rows import LAST_NUMBER
+from headrace.core.operators.changelog.newest_changes import (
+    IS_DELETED,
+    PLACE,
+    get_change_types,
+)
 from headrace.core.operators.count_windows import PANE_NUMBER
 from headrace.core.operators.dedup import NEWEST_TIME
 from headrace.core.operators.folds import (
@@ -46,7 +51,7 @@ from headrace.core.state_reader.process_states import ProcessStateReader
 from headrace.core.state_reader.state_schema import StateSchema
 from headrace.core.state_reader.user_aggregates import collect_partials
 from headrace.core.types.data_types import BIGINT, TIMESTAMP, to_polars
-from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.elements import EVENT_TIME, ORDER, SEQUENCE
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
@@ -57,6 +62,8 @@ METADATA_COLUMNS = (
         (EVENT_TIME, "event_time"),
         (NEWEST_TIME, "event_time"),
         (IS_EMITTED, "put_out"),
+        (SEQUENCE, "sequence"),
+        (IS_DELETED, "deleted"),
         (EXPIRY, "until"),
     ),
     (ROW_COUNT, "rows"),
@@ -155,7 +162,7 @@ class KeyedStateReader:
             named_inside = (k.alias(name) for k, name in zip(key, self._inside, strict=True))
             done = self._build_fold(table).finish(table.hstack([*named_inside]), by)
             return self._format_rows(done.drop(KEY))
-        whole = self._add_key_columns(table)
+        whole = self._add_key_columns(table).drop(PLACE, strict=False)
         if isinstance(self._operation, nodes.Top):
             whole = explode_stored_rows(whole, BEST_ROWS, self._key, self._key.names, "rank")
         return self._format_rows(whole)
@@ -333,6 +340,8 @@ class KeyedStateReader:
             return changelog_state.build_group_columns(self._meaning, rows)
         until = {EXPIRY: pl.Int64()} if self._meaning.has_ttl else {}
         match self._operation:
+            case nodes.Dedup() if self._operation.changes is not None:
+                return {**get_change_types(self._operation), **until}
             case nodes.Aggregate():
                 shown = {IS_EMITTED: pl.Boolean()} if self._meaning.has_having else {}
                 return {**self._build_fold(None).state_columns, **shown, **until}

@@ -7,7 +7,8 @@
      "top": {"rows": 3, "by": ["price desc"]},  null if the step is no top
      "process": {"seen": ["list", ["string"], false]},   the state of a class; null if there is none
      "weighted": true,                          only where it counts rows that are added and removed
-     "conversion": "retract",                   only where the step converts changes: into this kind
+     "changes": "bigint",                       only of the changes of a table: type of the sequence
+    "conversion": "retract",                   only where the step converts changes: into this kind
      "join": {"type": "inner", ...},            of two inputs (`join_metadata`), replaces most
      "window": {"shape": {"tumble": {"size_us": 60000000, "offset_us": 0}}, "lateness_us": 0, ...}}
 
@@ -84,6 +85,9 @@ def _describe_keyed(
     }
     if isinstance(keyed, nodes.Aggregate | nodes.Top) and keyed.reads_retractions:
         metadata["weighted"] = True
+    if isinstance(keyed, nodes.Dedup) and keyed.changes is not None:
+        sequence = keyed.changes.sequence
+        metadata["changes"] = None if sequence is None else str(sequence.value.type)
     if isinstance(keyed, nodes.ChangelogConversion):
         metadata["conversion"] = keyed.output
         if keyed.form is not None:

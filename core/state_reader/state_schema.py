@@ -28,6 +28,7 @@ from headrace.core.state_reader.join_metadata import rebuild_join
 from headrace.core.state_reader.user_aggregates import build_partials_column
 from headrace.core.state_reader.window_shapes import read_shape
 from headrace.core.types.data_types import ATOMS, TIMESTAMP, Field, Schema, Type
+from headrace.core.types.elements import SEQUENCE
 from headrace.core.types.type_parser import TypeTextError, parse_type
 
 
@@ -138,6 +139,9 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     if (output := reading.get("conversion")) is not None:
         converted = nodes.ChangelogConversion(made, output, of, timed, reading.get("form"))
         return StateSchema(key, converted, of, timed)
+    if "changes" in reading:
+        newest = _rebuild_change_order(reading["changes"])
+        return StateSchema(key, nodes.Dedup(made, "last", changes=newest), of, timed, ttl)
     if fingerprint.operation.startswith("dedup"):
         return StateSchema(key, nodes.Dedup(made, "first"), of, timed, ttl)
     if fingerprint.operation.startswith("apply"):
@@ -150,6 +154,14 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     columns, hidden = _rebuild_aggregates(reading, of, keys)
     operation = nodes.Aggregate(made, window, columns, reads_retractions=weighted)
     return StateSchema(key, operation, of, timed, ttl, fingerprint.has_having, changes, hidden)
+
+
+def _rebuild_change_order(sequence: str | None) -> nodes.ChangeOrder:
+    """Return the order of a table's changes; the type of their sequence is given, if any."""
+    if sequence is None:
+        return nodes.ChangeOrder("place")
+    value = ColumnReference(_parse_type_text(sequence), True, NOWHERE, SEQUENCE)
+    return nodes.ChangeOrder("sequence", nodes.ComputedColumn(SEQUENCE, value))
 
 
 def _rebuild_aggregates(

@@ -31,6 +31,11 @@ DELETE = "_delete"
 """The hidden column of changelog rows: true if the row's key is deleted."""
 
 
+SEQUENCE = "__sequence"
+"""The hidden column that orders the changes of a key, between the source of a table and the step
+that passes over older changes."""
+
+
 WEIGHT = "__weight"
 """The hidden column of rows of a retract stream: the copies that are added; negative: removed."""
 

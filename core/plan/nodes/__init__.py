@@ -16,6 +16,7 @@ from headrace.core.plan.nodes.keyed import (
     AggregatedColumn,
     Apply,
     ChangelogConversion,
+    ChangeOrder,
     Dedup,
     KeyedOperation,
     Process,
@@ -25,6 +26,8 @@ from headrace.core.plan.nodes.keyed import (
     WindowedOperation,
 )
 from headrace.core.plan.nodes.parts import (
+    CHANGE,
+    CHANGE_COLUMNS,
     EVENT_TIME_VALUE,
     WATERMARK_VALUE,
     Edge,
@@ -35,6 +38,7 @@ from headrace.core.plan.nodes.parts import (
     PlanPart,
     Sink,
     Source,
+    SourceTable,
     Step,
     Task,
     find_process_body,
@@ -53,6 +57,8 @@ from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.stream_kinds import Append, Retract, StreamKind, Upsert
 
 __all__ = [
+    "CHANGE",
+    "CHANGE_COLUMNS",
     "CHANGE_FIELDS",
     "EVENT_TIME_VALUE",
     "RANK_COLUMN",
@@ -62,6 +68,7 @@ __all__ = [
     "AggregatedColumn",
     "Append",
     "Apply",
+    "ChangeOrder",
     "ChangelogConversion",
     "ComputedColumn",
     "Dedup",
@@ -88,6 +95,7 @@ __all__ = [
     "Route",
     "Sink",
     "Source",
+    "SourceTable",
     "Step",
     "Stream",
     "StreamKind",

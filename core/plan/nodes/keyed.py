@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.api.user_code import UserCode
@@ -136,6 +136,19 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeOrder:
+    """The order of the changes of a table, of which the last one of each key counts."""
+
+    by: Literal["sequence", "place", "arrival"]
+    """The sequence of a change, then its place among all rows; its place; or its arrival."""
+    sequence: ComputedColumn | None = None
+
+    def without_arrival(self) -> ChangeOrder:
+        """Return the order in which the place of a change stands for its arrival."""
+        return replace(self, by="place") if self.by == "arrival" else self
+
+
+@dataclass(frozen=True, slots=True)
 class Dedup:
     """One row per key: the first, or the last, which replaces the rows before it."""
 
@@ -147,6 +160,13 @@ class Dedup:
     late_to: str | None = None
     columns: frozenset[str] | None = None
     """The columns of waiting rows that are stored, because they are read; None: all of them."""
+    changes: ChangeOrder | None = None
+    """The order of the rows if they are the changes of a table, among them deletes."""
+
+    @property
+    def remembers_changes(self) -> bool:
+        """Whether it stores the last change of each key."""
+        return self.changes is not None and self.changes.by != "arrival"
 
     def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""

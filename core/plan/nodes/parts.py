@@ -22,7 +22,8 @@ from headrace.core.plan.nodes.rows import (
     Route,
 )
 from headrace.core.plan.nodes.streams import Stream
-from headrace.core.types.data_types import Schema
+from headrace.core.types.data_types import BOOLEAN, STRING, Schema
+from headrace.core.types.elements import DELETE
 
 Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | KeyedOperation | TwoSided
 
@@ -69,6 +70,24 @@ class Format:
         return self.name
 
 
+CHANGE = "_change"
+"""The column of a table's records that says what a record does to the row of its key."""
+
+
+CHANGE_COLUMNS = {CHANGE: STRING, DELETE: BOOLEAN}
+"""The columns of a table's records that say what a record does; a record may lack both."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """The table whose changes a source reads."""
+
+    key: tuple[str, ...]
+    """The columns that identify a row."""
+    sequence: ComputedColumn | None = None
+    """The value that orders the changes of a key; None: their order in a split does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """An input of the plan.
@@ -94,13 +113,15 @@ class Source:
     max_value: int = DEFAULT_MAX_VALUE
     """The largest value, in bytes, that a growing call in its options makes."""
     times: tuple[ComputedColumn, ...] = ()
-    """The computed event time and watermark, by their hidden columns."""
+    """The computed event time, watermark and sequence, by their hidden columns."""
     time_condition: TypedExpression | None = None
     """The rows that have an event time, if not all of them have one."""
     time_step: str = ""
     """The step that gives the event time, if the source does not."""
     slot: str = DEFAULT_SLOT
     """The name of the slots that its subtasks are placed in."""
+    table: SourceTable | None = None
+    """The table whose changes its records are; None: they are rows."""
 
     @property
     def watermark_column(self) -> str | None:

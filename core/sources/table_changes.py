@@ -1,0 +1,101 @@
+"""Conversion of a source's records into changes of a table: upserts and deletes by key.
+
+A record is an upsert unless its column `_change` or `_delete` says something else. An
+`update_before` deletes the row that the following `update_after` adds again. If both have the same
+key, which is the normal case, the two are one upsert.
+
+A deletion needs its key, and its sequence if there is one. The columns declared `not null` and the
+event time are required in upserts only, so they are checked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.core.api.sources import BadRecord, Chunk
+from headrace.core.operators.dead_letters import format_row_text
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import CHANGE
+from headrace.core.types.elements import DELETE
+from headrace.core.types.key_groups import encode_keys
+
+if TYPE_CHECKING:
+    import polars as pl
+
+UPSERTS = ("insert", "update_after")
+UPDATE_BEFORE = "update_before"
+DELETES = ("delete", UPDATE_BEFORE)
+"""The values of `_change`; null is an upsert."""
+
+
+class TableRecords:
+    """The records of a source; those of a table become changes."""
+
+    def __init__(self, source: nodes.Source) -> None:
+        self._table = source.table
+        self._required = [
+            field
+            for field in source.schema
+            if source.table is not None
+            and field.name not in source.table.key
+            and (field.name in source.not_null_columns or field.name == source.event_time)
+        ]
+
+    def convert(self, chunk: Chunk) -> Chunk:
+        """Return the chunk with changes in place of records, and with more bad records."""
+        if self._table is None or not chunk.frame.height:
+            return chunk
+        import polars as pl
+
+        frame = chunk.frame
+        deletes, errors = _read_changes(frame)
+        for field in self._required:
+            message = f'column "{field.name}": wanted {field.type} not null, got null'
+            missing = frame[field.name].is_null() & ~deletes
+            errors = dict.fromkeys(missing.arg_true(), message) | errors
+        bad = tuple(
+            BadRecord(errors[row], None, format_row_text(frame.row(row, named=True)))
+            for row in sorted(errors)
+        )
+        kept = ~_find_same_row_updates(frame, self._table.key)
+        if errors:
+            kept &= ~pl.int_range(frame.height, eager=True).is_in(sorted(errors))
+        changes = frame.drop(nodes.CHANGE_COLUMNS, strict=False).with_columns(deletes)
+        if not kept.all():
+            changes = changes.filter(kept)
+        return replace(chunk, frame=changes, bad_records=(*chunk.bad_records, *bad))
+
+
+def _read_changes(frame: pl.DataFrame) -> tuple[pl.Series, dict[int, str]]:
+    """Return which records are deletions, and the errors of those that are no changes."""
+    import polars as pl
+
+    deletes = pl.Series(DELETE, [False]).new_from_index(0, frame.height)
+    errors: dict[int, str] = {}
+    if DELETE in frame.columns:
+        deletes = frame[DELETE].fill_null(False)
+    if CHANGE in frame.columns and frame[CHANGE].null_count() < frame.height:
+        kinds = frame[CHANGE]
+        unknown = kinds.is_not_null() & ~kinds.is_in([*UPSERTS, *DELETES])
+        for row in unknown.arg_true():
+            errors[row] = (
+                f'{CHANGE}: wanted insert, update_before, update_after or delete, got "{kinds[row]}"'
+            )
+        deletes |= kinds.is_in(DELETES).fill_null(False)
+    return deletes.rename(DELETE), errors
+
+
+def _find_same_row_updates(frame: pl.DataFrame, key: tuple[str, ...]) -> pl.Series:
+    """Return which records are an `update_before` that the next record takes back."""
+    import polars as pl
+
+    none = pl.Series([False]).new_from_index(0, frame.height)
+    if CHANGE not in frame.columns:
+        return none
+    before = (frame[CHANGE] == UPDATE_BEFORE).fill_null(False)
+    if not before.any():
+        return none
+    keys = encode_keys(frame[list(key)])
+    follows = (frame[CHANGE].shift(-1) == "update_after") & (keys.shift(-1) == keys)
+    return before & follows.fill_null(False)

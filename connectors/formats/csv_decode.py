@@ -198,9 +198,7 @@ class CsvDecoder:
         columns = [
             self._convert_column(field, texts[field.name], faults)
             if field.name in texts.columns
-            else pl.Series(field.name, [None], to_polars(field.type)).new_from_index(
-                0, texts.height
-            )
+            else pl.Series(field.name, [None] * texts.height, to_polars(field.type))
             for field in self.schema
         ]
         frame = build_frame(columns, texts.height)

@@ -1,7 +1,7 @@
 """The computed times of a source's rows: event time and watermark as expressions over a row.
 
-A record whose event time is null, out of range or cannot be computed is bad, unless it deletes a row
-of a table. So is a change of a table without a sequence. Rows for which the
+A record whose event time is null, out of range or cannot be computed is bad; one that deletes a row
+of a table may have none. A change of a table without its sequence is bad. Rows for which the
 condition of the times is not true have no event time: a step drops them.
 """
 

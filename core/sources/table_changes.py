@@ -27,6 +27,7 @@ UPSERTS = ("insert", "update_after")
 UPDATE_BEFORE = "update_before"
 DELETES = ("delete", UPDATE_BEFORE)
 """The values of `_change`; null is an upsert."""
+KINDS = "insert, update_before, update_after or delete"
 
 
 class TableRecords:
@@ -79,9 +80,7 @@ def _read_changes(frame: pl.DataFrame) -> tuple[pl.Series, dict[int, str]]:
         kinds = frame[CHANGE]
         unknown = kinds.is_not_null() & ~kinds.is_in([*UPSERTS, *DELETES])
         for row in unknown.arg_true():
-            errors[row] = (
-                f'{CHANGE}: wanted insert, update_before, update_after or delete, got "{kinds[row]}"'
-            )
+            errors[row] = f'{CHANGE}: wanted {KINDS}, got "{kinds[row]}"'
         deletes |= kinds.is_in(DELETES).fill_null(False)
     return deletes.rename(DELETE), errors
 

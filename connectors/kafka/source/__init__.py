@@ -12,6 +12,7 @@ from headrace.connectors.formats import build_decoder
 from headrace.connectors.formats.factories import list_decoded_columns
 from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
 from headrace.connectors.kafka.source.metadata_columns import MetadataColumns
+from headrace.connectors.kafka.source.tombstones import TombstoneDecoder
 from headrace.connectors.kafka.source.value_decoding import (
     RawValueDecoder,
     ValueDecoder,
@@ -23,6 +24,7 @@ from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import BatchSplitReader, ReaderFactory, SourceCoordinator
 from headrace.core.plan import nodes
+from headrace.core.types.data_types import Schema
 
 if TYPE_CHECKING:
     from headrace.connectors.formats.csv_decode import CsvDecoder
@@ -66,14 +68,20 @@ def build_chunk_maker(source: nodes.Source) -> ChunkMaker:
     metadata = {kind: name for kind, name in named.items() if name in source.decoded_columns}
     of_values = tuple(name for name in source.decoded_columns if name not in named.values())
     values = build_value_decoder(replace(source, decoded_columns=of_values), tuple(named.values()))
-    return ChunkMaker(values, MetadataColumns(metadata), source.decoded_columns)
+    tombstones, columns = None, source.decoded_columns
+    if source.table is not None:
+        names = set(source.table.key) - set(named.values())
+        key = Schema(tuple(field for field in source.schema if field.name in names))
+        tombstones = TombstoneDecoder(key)
+        columns = (*columns, *(name for name in nodes.CHANGE_COLUMNS if name not in columns))
+    return ChunkMaker(values, MetadataColumns(metadata), columns, tombstones)
 
 
 def build_value_decoder(source: nodes.Source, metadata: tuple[str, ...] = ()) -> ValueDecoder:
     """Build the reader of values in the source's format; `metadata` names other columns."""
     match source.format.name if source.format else "json":
         case "raw":
-            return RawValueDecoder(list_decoded_columns(source))
+            return RawValueDecoder(list_decoded_columns(source), source.table is not None)
         case "csv":
             names = tuple(name for name in source.schema.names if name not in metadata)
             of_csv: CsvDecoder = build_decoder(source)  # type: ignore[assignment]

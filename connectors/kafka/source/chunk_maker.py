@@ -7,13 +7,14 @@ few records each are no slower than one with all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.connectors.kafka.source.fetched_batches import FetchedBatch
 from headrace.connectors.kafka.source.metadata_columns import MetadataColumns
 from headrace.connectors.kafka.source.positions import Partition, PartitionPosition
 from headrace.connectors.kafka.source.record_unpacking import UnpackedRecords
+from headrace.connectors.kafka.source.tombstones import TombstoneDecoder
 from headrace.connectors.kafka.source.value_decoding import (
     DecodedValues,
     RecordValues,
@@ -69,12 +70,16 @@ class ChunkMaker:
     value_decoder: ValueDecoder
     metadata_columns: MetadataColumns
     columns: tuple[str, ...]
+    tombstones: TombstoneDecoder | None = None
+    """Decodes records without a value, which delete rows of a table; None: they are left out."""
 
     def make_chunks(
         self, inputs: Sequence[ChunkInput], max_records: int | None = None
     ) -> list[MadeChunk]:
         """Make chunks of at most `max_records` records in total. Raises DamagedBatch."""
         unpacking = self.metadata_columns.unpacker
+        if self.tombstones is not None:
+            unpacking = replace(unpacking, keys=True)
         unpacked: list[UnpackedRecords] = []
         remaining_records = max_records
         for chunk_input in inputs:
@@ -94,12 +99,14 @@ class ChunkMaker:
     ) -> list[MadeChunk]:
         """Decode all inputs in one batch, and give each its rows."""
         if len(unpacked) == 1:
-            rows = self.value_decoder.decode_values(unpacked[0].values)
+            rows = self._decode_records(unpacked[0].values, unpacked[0].keys)
             return [self._make_chunk(inputs[0], unpacked[0], rows)]
         values: list[bytes | None] = []
+        keys: list[bytes | None] = []
         for records in unpacked:
             values += records.values
-        decoded = self.value_decoder.decode_values(values)
+            keys += records.keys
+        decoded = self._decode_records(values, keys)
         made, at, row = [], 0, 0
         for chunk_input, records in zip(inputs, unpacked, strict=False):
             end = at + len(records.values)
@@ -110,6 +117,13 @@ class ChunkMaker:
             made.append(self._make_chunk(chunk_input, records, part))
             at, row = end, row + count
         return made
+
+    def _decode_records(self, values: RecordValues, keys: RecordValues) -> DecodedValues:
+        """Decode values; of a table, also the keys of records without a value."""
+        decoded = self.value_decoder.decode_values(values)
+        if self.tombstones is None or not decoded.skipped:
+            return decoded
+        return self.tombstones.add_deletes(decoded, keys, len(values))
 
     def _make_chunk(
         self, chunk_input: ChunkInput, records: UnpackedRecords, rows: DecodedValues
@@ -148,7 +162,8 @@ class ChunkMaker:
             metadata = metadata.filter(good)
         if not rows.frame.width:
             return metadata.select(self.columns)
-        return rows.frame.hstack(metadata.get_columns()).select(self.columns)
+        frame = rows.frame.hstack(metadata.get_columns())
+        return frame.select(name for name in self.columns if name in frame.columns)
 
 
 def _format_raw(values: RecordValues, number: int) -> str:

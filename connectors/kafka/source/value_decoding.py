@@ -193,11 +193,18 @@ class RawValueDecoder:
     """Reads raw values into the one column of the schema; without a column, it only counts."""
 
     schema: Schema
+    skips_nulls: bool = False
 
     def decode_values(self, values: RecordValues) -> DecodedValues:
         """Read a row of each value; text that is not UTF-8 and a forbidden null are bad."""
         import polars as pl
 
+        if self.skips_nulls and None in values:
+            skipped = [number for number, value in enumerate(values) if value is None]
+            numbers = [number for number, value in enumerate(values) if value is not None]
+            rows = self.decode_values([values[number] for number in numbers])
+            errors = {numbers[at]: why for at, why in rows.errors.items()}
+            return DecodedValues(rows.frame, errors, skipped)
         if not len(self.schema):
             return DecodedValues(pl.DataFrame(height=len(values)))
         wanted = self.schema.fields[0]

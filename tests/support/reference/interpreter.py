@@ -32,6 +32,7 @@ from headrace.core.plan.nodes.windows import Window
 from headrace.core.plan.row_expressions import find_fallible_expressions
 from headrace.core.types.change_columns import CHANGE, INSERT, SEQUENCE
 from headrace.core.types.data_types import to_polars
+from headrace.core.types.elements import DELETE, SEQUENCE
 from tests.support.reference import process_classes
 from tests.support.reference.firings import Found
 from tests.support.reference.joins import joined
@@ -103,13 +104,29 @@ def _read(
                 values = {**values, **times}
                 condition = source.time_condition
                 passes = condition is None or evaluated(condition, [row])[0]
-                if passes and values[str(source.event_time)] is None:
+                if passes and source.event_time and values[source.event_time] is None:
                     continue  # a bad record
             at_time = values[source.event_time] if source.event_time else None
             time = None if at_time is None else _us(at_time)
+            if source.table is not None:
+                change = _change(source.table, values)
+                if change is None:
+                    continue  # a bad record
+                found.append(Row(change, time, (time or 0, number, split, at), clock_us))
+                continue
             values = {name: value for name, value in values.items() if name in source.schema}
             found.append(Row(dict(values), time, (time or 0, number, split, at), clock_us))
     return sorted(found, key=lambda row: row.clock_us)
+
+
+def _change(table: nodes.SourceTable, values: dict[str, Value]) -> dict[str, Value] | None:
+    """Return a change of a table: its columns, and whether it deletes; None for a bad record."""
+    needed = [*table.key, *([SEQUENCE] if table.sequence else [])]
+    if any(values[name] is None for name in needed):
+        return None
+    deletes = values.get(nodes.CHANGE) in ("delete", "update_before") or values.get(DELETE)
+    shown = {n: value for n, value in values.items() if n not in nodes.CHANGE_COLUMNS}
+    return {**shown, DELETE: bool(deletes)}
 
 
 def _input(step: nodes.Step, streams: Mapping[str, Rows]) -> tuple[Rows, dict[str, Rows]]:
@@ -394,6 +411,9 @@ def _sortable(value: Value) -> tuple[bool, Value]:
 
 
 def _dedup(operation: nodes.Dedup, rows: Rows) -> Iterator[Row]:
+    if operation.changes is not None:
+        yield from _newest(operation, operation.changes, rows)
+        return
     if operation.ttl and not operation.uses_event_time:
         raise NotImplementedError("what depends on how time passes has no single answer")
     if operation.uses_event_time:
@@ -407,6 +427,16 @@ def _dedup(operation: nodes.Dedup, rows: Rows) -> Iterator[Row]:
             assert operation.ttl and row.time is not None and before.time is not None
             if row.time - before.time > operation.ttl.after_us:
                 yield row
+
+
+def _newest(operation: nodes.Dedup, changes: nodes.ChangeOrder, rows: Rows) -> Iterator[Row]:
+    """Return the newest change of each key that has a row."""
+    for _, members in _grouped(operation.key, rows):
+        by_sequence = changes.by == "sequence"
+        last = max(members, key=lambda row: (by_sequence and row.values[SEQUENCE], row.order[1:]))
+        if not last.values[DELETE]:
+            hidden = (DELETE, SEQUENCE)
+            yield replace(last, values={n: v for n, v in last.values.items() if n not in hidden})
 
 
 def _us(time: datetime) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
+from headrace.core.plan.nodes import CHANGE
+
 COLUMNS = {
     "k": pl.Int64(),
     "s": pl.String(),
@@ -213,5 +215,6 @@ def _piped(steps: str) -> str:
 
 
 def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Build a frame of the rows of a source."""
-    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
+    """Build a frame of the rows of a source; those of a table say what they change."""
+    changes = {CHANGE: pl.String()} if rows and CHANGE in rows[0] else {}
+    return pl.DataFrame(rows, schema={**COLUMNS, **changes}, orient="row")

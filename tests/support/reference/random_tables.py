@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
 from headrace.core.pipeline.clauses.join_rules import RETRACTING_JOIN_TYPES
+from headrace.core.plan.nodes import CHANGE
 from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
 
 TABLES = {
@@ -46,26 +48,46 @@ BY_KEY = [
 """Clauses of a last step whose rows have no key, or have one."""
 
 
+SOURCE_TABLES = {
+    "by sequence": "table: {key: [k], sequence: v}",
+    "by place": "table: {key: [k]}",
+    "by two columns": "table: {key: [k, s], sequence: v * 2}",
+}
+"""Sources that are tables; `_change` says what a row does."""
+CHANGES = st.sampled_from([None, None, "insert", "update_after", "update_before", "delete"])
+
+
 @st.composite
-def table(draw: st.DrawFn, source: str, name: str, *, can_be_facts: bool) -> str:
+def table(
+    draw: st.DrawFn, source: str, name: str, *, can_be_facts: bool, is_table: bool = False
+) -> str:
     """Draw a step that makes a table of a source's rows."""
+    condition = draw(st.sampled_from(["v is not null", "v > 0", "(x is null or x > 0)"]))
+    if is_table:
+        return f"  {name}: {{from: {source}, where: '{condition}'}}\n"
     kind = draw(st.sampled_from([*TABLES][0 if can_be_facts else 1 :]))
     key = draw(st.sampled_from(["k", "v", "[k, s]"])) if kind == "latest" else "k"
     clauses = TABLES[kind].replace("KEY", key)
     text = f"  {name}_rows: {{from: {source}, {clauses or 'where: true'}}}\n"
-    condition = draw(st.sampled_from(["v is not null", "v > 0", "(x is null or x > 0)"]))
     return f"{text}  {name}: {{from: {name}_rows, where: '{condition}'}}\n"
 
 
 @st.composite
-def steps(draw: st.DrawFn, last: Sequence[str] = (*WITHOUT_KEY, *BY_KEY)) -> str:
-    """Draw the steps after the sources `a` and `b`; the last is called `step`."""
+def steps(
+    draw: st.DrawFn, last: Sequence[str] = (*WITHOUT_KEY, *BY_KEY), tables: Collection[str] = ()
+) -> str:
+    """Draw the steps after the sources `a` and `b`; the last is called `step`.
+
+    `tables` are the sources that are tables.
+    """
     type = draw(st.sampled_from(TYPES))
     at_once = type in RETRACTING_JOIN_TYPES and draw(st.booleans())
     is_left_table = draw(st.booleans())
-    mine = draw(table("a", "mine", can_be_facts=at_once or not is_left_table))
-    theirs = draw(table("b", "theirs", can_be_facts=at_once or is_left_table))
-    if type == "full":
+    may_be_facts = at_once or not is_left_table or "b" in tables
+    mine = draw(table("a", "mine", can_be_facts=may_be_facts, is_table="a" in tables))
+    may_be_facts = at_once or is_left_table
+    theirs = draw(table("b", "theirs", can_be_facts=may_be_facts, is_table="b" in tables))
+    if type == "full" and "b" not in tables:
         # In a full join by their keys, rows of both sides with null keys are not distinguished.
         theirs = theirs.replace("{from: b, ", "{from: b, where: k is not null, ")
         theirs = theirs.replace("where: k is not null, where: true", "where: k is not null")
@@ -80,7 +102,22 @@ def steps(draw: st.DrawFn, last: Sequence[str] = (*WITHOUT_KEY, *BY_KEY)) -> str
 @st.composite
 def pipelines(draw: st.DrawFn) -> str:
     """Return the text of a pipeline from `left` and `right` to `out`, all in memory."""
-    source = f"schema: {SCHEMA}, event_time: at, watermark: {{delay: {SPREAD_S}s}}"
-    text = f"steps:\n{draw(steps())}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
-    left = f"sources:\n  a: {{memory: {{data: left}}, {source}}}\n"
-    return f"{left}  b: {{memory: {{data: right}}, {source}}}\n{text}"
+    rest = f"event_time: at, watermark: {{delay: {SPREAD_S}s}}"
+    sources, tables = "sources:\n", set[str]()
+    for name, data in (("a", "left"), ("b", "right")):
+        schema, more = SCHEMA, ""
+        if kind := draw(st.sampled_from([None, None, *SOURCE_TABLES])):
+            tables.add(name)
+            schema = f"{SCHEMA[:-1]}, {CHANGE}: string}}"
+            more = f", on_error: skip, {SOURCE_TABLES[kind]}"
+        sources += f"  {name}: {{memory: {{data: {data}}}, schema: {schema}, {rest}{more}}}\n"
+    text = draw(steps(tables=tables))
+    return f"{sources}steps:\n{text}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
+
+
+def add_changes(draw: st.DrawFn, text: str, rows: Sequence[dict[str, Any]], source: str) -> None:
+    """Draw what each row of a source changes, if the source is a table."""
+    line = next(each for each in text.splitlines() if each.startswith(f"  {source}: {{memory"))
+    if "table: {" in line:
+        for row in rows:
+            row[CHANGE] = draw(CHANGES)

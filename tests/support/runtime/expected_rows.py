@@ -24,7 +24,7 @@ from headrace.core.job.job import JobOutcome
 from headrace.core.plan import nodes
 from headrace.core.types.elements import DELETE
 from headrace.state.rocks.backend import RocksBackend
-from tests.support.reference import random_pipelines
+from tests.support.reference import random_pipelines, random_tables
 from tests.support.reference.interpreter import interpret
 from tests.support.reference.timeline import AT_ONCE, Timeline
 from tests.support.runtime.committed_output import Values, ended, shown
@@ -53,6 +53,9 @@ def of_two_inputs(
     """One of the pipelines of the sources `a` and `b`, and the rows of both, split by split."""
     text = data.draw(pipelines)
     sides = [data.draw(random_pipelines.SPLITS) for _ in range(2)]
+    for name, splits in zip("ab", sides, strict=True):
+        for rows in splits:
+            random_tables.add_changes(data.draw, text, rows, name)
     text, in_order = perhaps_in_order(data, text, *sides)
     return text, dict(zip("ab", in_order, strict=True))
 

@@ -39,7 +39,8 @@ def build_source_table(
         _check_key_column(name, known, report)
     _check_ttl(source, table, report)
     sequence = None if table.sequence is None else _type_sequence(table.sequence, known, report)
-    return nodes.SourceTable(tuple(map(str, table.key)), sequence)
+    key = tuple(str(name) for name in table.key if name in known.schema)
+    return nodes.SourceTable(key, sequence)
 
 
 def _check_change_columns(source: Source, known: KnownColumns, report: PlanProblems) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from headrace.connectors.files.errors import translate_errors
+from headrace.connectors.files.names import get_reading_order
 from headrace.connectors.files.patterns import find_matches, has_wildcards, list_files_below
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
@@ -26,7 +27,10 @@ MAX_LISTED = 5
 
 
 def find_files(folder: str, path: str) -> list[str]:
-    """Find the files, sorted by name, relative to the folder unless the path is absolute."""
+    """Find the files in the order to read them, relative to the folder unless the path is absolute.
+
+    They are sorted by name; parts of a sink in the order in which they were begun.
+    """
     whole = os.path.join(folder, path)
     with translate_errors(f"look into {format_path(path)}", exit_status=2):
         if os.path.isdir(whole):
@@ -37,7 +41,7 @@ def find_files(folder: str, path: str) -> list[str]:
             found = list(find_matches(folder, path))
     for name in found:
         _check_readable(os.path.join(folder, name), name)
-    return sorted(found)
+    return sorted(found, key=get_reading_order)
 
 
 def _check_readable(whole: str, name: str) -> None:

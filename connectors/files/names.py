@@ -46,6 +46,21 @@ class PartName:
         return f"part-{self.job}-{self.subtask}-{self.sequence}{self.suffix}"
 
 
+def get_reading_order(path: str) -> tuple[str, int, int]:
+    """Return the sort key of a file: its name, in which the sequence of a part is a number.
+
+    The sequence of a job's parts rises also after a rescale, so it comes before the subtask.
+
+    >>> sorted(["part-1f3c09a2-0-10.csv", "part-1f3c09a2-1-9.csv", "a"], key=get_reading_order)
+    ['a', 'part-1f3c09a2-1-9.csv', 'part-1f3c09a2-0-10.csv']
+    """
+    folder, name = os.path.split(path)
+    part = parse_part_name(name)
+    if part is None:
+        return path, 0, 0
+    return os.path.join(folder, f"part-{part.job}"), part.sequence, part.subtask
+
+
 def parse_part_name(name: str) -> PartName | None:
     """Parse the name of a part, hidden or not; None if it is no part.
 

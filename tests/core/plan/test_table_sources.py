@@ -92,7 +92,7 @@ def test_columns_that_say_what_a_record_does_are_no_columns_of_rows(tmp_path: Pa
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("{key: idd}", '8: source "c": table.key: unknown column "idd" [did you mean "id"?]'),
+        ("{key: idd}", '7: source "c": table.key: unknown column "idd" [did you mean "id"?]'),
         ("{key: [id, m]}", "table.key: wanted a column of a single value, got array<int>"),
         ("{key: []}", "table.key: wanted a column, or a list of columns, got an empty list"),
         ("{sequence: n}", 'missing key "key"'),

@@ -1,0 +1,77 @@
+"""A source that is a table is the same table in a batch as in a stream."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.spark.batches import batch, read_columns, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PIPELINE = """
+name: tables
+sources:
+  cities:
+    files: {path: in}
+    schema: {id: bigint, city: string, seq: bigint, at: timestamp}
+    event_time: at
+    table: TABLE
+    on_error: {to: bad}
+steps:
+  counts: {from: cities, key: city, aggregate: {n: count(*), most: max(id)}}
+sinks:
+  rows: {from: cities, files: {path: rows, mode: overwrite}}
+  out: {from: counts, files: {path: out, mode: overwrite}}
+  letters: {from: bad, files: {path: letters, mode: overwrite}}
+"""
+KINDS = [None, None, "insert", "update_after", "update_before", "delete", "truncate"]
+
+
+def changes(chance: random.Random, count: int) -> list[dict[str, Any]]:
+    found = []
+    for at in range(count):
+        row: dict[str, Any] = {"id": chance.randrange(9), "seq": chance.choice([None, *range(8)])}
+        kind = chance.choice(KINDS)
+        if kind != "delete" or chance.random() < 0.5:
+            row |= {"city": chance.choice("abc"), "at": f"2026-01-01T00:00:{at % 60:02}Z"}
+        found.append(row | ({"_change": kind} if kind else {}))
+    return found
+
+
+@pytest.mark.parametrize("table", ["{key: id, sequence: seq, ttl: 365d}", "{key: [id]}"])
+def test_a_table_is_the_same_in_a_batch_as_in_a_stream(
+    spark: SparkSession, tmp_path: Path, table: str
+) -> None:
+    config = tmp_path / "tables.yaml"
+    config.write_text(PIPELINE.replace("TABLE", table))
+    (tmp_path / "in").mkdir()
+    chance = random.Random(table)
+    for at in range(3):
+        text = "\n".join(map(json.dumps, changes(chance, 40)))
+        (tmp_path / f"in/{at}.jsonl").write_text(text)
+    found = []
+    for run in (lambda: stream(config), lambda: batch(spark, config)):
+        run()
+        letters = read_columns(tmp_path / "letters", "error", "raw")
+        found.append(
+            (table_of(tmp_path / "rows", "id"), table_of(tmp_path / "out", "city"), letters)
+        )
+    assert found[0] == found[1]
+    assert all(map(len, found[0]))
+
+
+def table_of(folder: Path, key: str) -> dict[object, dict[str, object]]:
+    """Return the table that written changes make."""
+    table: dict[object, dict[str, object]] = {}
+    for part in sorted(folder.glob("*.jsonl")):
+        for row in map(json.loads, part.read_text().splitlines()):
+            table[row[key]] = row
+            if row["_delete"]:
+                del table[row[key]]
+    return table

@@ -196,6 +196,9 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
         case Aggregate() | Top() if keyed.reads_retractions and keyed.stores_rows:
             clause = "top" if isinstance(keyed, Top) else "aggregate"
             return clause, "every row is stored until a change removes it", ""
+        case Aggregate(key=(_, *_)) if keyed.reads_retractions:
+            message = f"{message.removesuffix('forever')}until its last row is removed"
+            return "aggregate", message, ""
         case Aggregate(changelog_key=tuple()) | Top(changelog_key=tuple()):
             clause = "top" if isinstance(keyed, Top) else "aggregate"
             by = ", ".join(keyed.changelog_key or ())

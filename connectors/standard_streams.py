@@ -95,7 +95,7 @@ STDIN = Connector(
     "Records from standard input, one a line.",
     source=SourceSide(
         StdinSource,
-        TEXT_FORMATS,
+        (*TEXT_FORMATS, "debezium_json"),
         open=_open_stdin,
         open_readers=_open_stdin_readers,
         describe_exclusive=lambda _: "standard input",

@@ -55,7 +55,7 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
         "Files.",
         source=SourceSide(
             FilesSource,
-            FORMATS,
+            (*FORMATS, "debezium_json"),
             open=_open_source,
             open_readers=readers,
             open_batch=pieces,

@@ -5,18 +5,20 @@ A format is loaded on first use: a run needs one or two of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.contract import BytesEncoder, Decoder
 from headrace.connectors.formats.csv_syntax import CsvSyntax
 from headrace.core.api.failures import ConnectorError
+from headrace.core.expressions.typed import ColumnReference, Constant, FunctionCall, walk
 from headrace.core.pipeline.document_model import DocumentModel
-from headrace.core.pipeline.formats import CsvOptions, JsonOptions
+from headrace.core.pipeline.formats import CsvOptions, DebeziumOptions, JsonOptions
 from headrace.core.plan import nodes
-from headrace.core.types.data_types import Field, Schema
+from headrace.core.types.data_types import Field, Schema, Struct
 
 if TYPE_CHECKING:
+    from headrace.connectors.formats.debezium import DebeziumDecoder
     from headrace.connectors.formats.parquet_read import ParquetReader
     from headrace.connectors.formats.parquet_write import ParquetEncoder
 
@@ -37,11 +39,44 @@ def build_decoder(source: nodes.Source) -> Decoder:
             dialect = build_dialect(format.options)
             names = () if dialect.has_header else source.schema.names
             return CsvDecoder(schema, source.schema, names, dialect.syntax, dialect.null.encode())
+        case "debezium_json":
+            return build_debezium_decoder(source)
         case "raw":
             from headrace.connectors.formats.raw import RawDecoder
 
             return RawDecoder(schema)
     raise _build_format_error(source.name, format)
+
+
+def build_debezium_decoder(source: nodes.Source) -> DebeziumDecoder:
+    """Build the decoder of Debezium's messages."""
+    from headrace.connectors.formats.debezium import DebeziumDecoder
+
+    options = source.format.options if source.format else None
+    given = options if isinstance(options, DebeziumOptions) else DebeziumOptions()
+    assert source.table is not None, "the plan checked it"
+    columns = list_decoded_columns(source)
+    metadata = (field for field in columns if field.name in source.table.metadata)
+    return DebeziumDecoder(
+        source.table.remove_metadata(columns),
+        Schema(tuple(_narrow_struct(field, source) for field in metadata)),
+        source.table.key,
+        given.epoch,
+        given.decimals,
+    )
+
+
+def _narrow_struct(field: Field, source: nodes.Source) -> Field:
+    """Return a column with those fields of its struct that the times of a source read."""
+    if not isinstance(field.type, Struct):
+        return field
+    read: set[str] = set()
+    for node in (node for column in source.times for node in walk(column.value)):
+        match node:
+            case FunctionCall(function=".", arguments=(ColumnReference(name=name), Constant())):
+                if name == field.name:
+                    read.add(str(node.arguments[1].value))  # type: ignore[attr-defined]
+    return replace(field, type=Struct(tuple(f for f in field.type.fields if f.name in read)))
 
 
 def build_encoder(sink: nodes.Sink, schema: Schema) -> BytesEncoder:

@@ -116,7 +116,7 @@ KAFKA = Connector(
     "Topics of Apache Kafka.",
     source=SourceSide(
         KafkaSource,
-        FORMATS,
+        (*FORMATS, "debezium_json"),
         extra_columns=METADATA_OPTION,
         open=_open_source,
         open_readers=_open_readers,

@@ -29,7 +29,9 @@ EndpointKind = Literal["source", "sink"]
 
 # Keys that do not influence the columns of a part: an error in one hides no other error.
 IGNORABLE_KEYS: Mapping[EndpointKind, Collection[str]] = {
-    "source": ("format", "json", "csv", "event_time", "watermark", "on_error", "slot"),
+    "source": (
+        *("format", "json", "csv", "debezium_json", "event_time", "watermark", "on_error", "slot"),
+    ),
     "sink": ("format", "json", "csv", "parallelism", "slot", "chain"),
 }
 
@@ -220,7 +222,9 @@ class EndpointReader:
             self.findings.add(message, place, "", self.section.subject)
 
     def _format_options(self, keys: SourceKeys | SinkKeys) -> list[str]:
-        options_by_name = {"json": keys.json_, "csv": keys.csv}
+        options_by_name: dict[str, DocumentModel | None] = {"json": keys.json_, "csv": keys.csv}
+        if isinstance(keys, SourceKeys):
+            options_by_name["debezium_json"] = keys.debezium_json
         return [name for name, options in options_by_name.items() if options is not None]
 
     def _report(self, key: str, message: str, hint: str) -> None:

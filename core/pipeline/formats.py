@@ -28,6 +28,21 @@ class JsonOptions(DocumentModel):
     )
 
 
+class DebeziumOptions(DocumentModel):
+    """One change of a table per message, as Debezium writes it. These options say what messages
+    without a schema leave open; with one, the schema decides.
+    """
+
+    epoch: Annotated[Literal["ms", "us", "ns"] | None, choice_of("ms", "us", "ns")] = Field(
+        None, description="The unit of whole numbers in columns of type timestamp and time."
+    )
+    decimals: Annotated[Literal["text", "base64"] | None, choice_of("text", "base64")] = Field(
+        None,
+        description="How decimals are written: as `text`, or in `base64` with the scale of the "
+        "column's type. By default a text that may be either is an error.",
+    )
+
+
 def _parse_delimiter(text: Text) -> Text:
     if len(text) != 1 or not text.isascii() or text in "\0\r\n":
         raise InvalidScalar('in double quotes "\\t" is a tab' if text == "\\t" else "")

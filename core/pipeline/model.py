@@ -38,6 +38,7 @@ from headrace.core.pipeline.formats import (
     FORMATS,
     PLANNED_FORMATS,
     CsvOptions,
+    DebeziumOptions,
     FormatName,
     JsonOptions,
 )
@@ -111,6 +112,9 @@ class SourceKeys(DocumentModel):
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
     csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
+    debezium_json: DebeziumOptions | None = Field(
+        None, description="Options of `format: debezium_json`."
+    )
     columns: Types | None = Field(
         None,
         alias="schema",

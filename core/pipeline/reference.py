@@ -20,9 +20,22 @@ from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.default_values import format_default
 from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
 from headrace.core.pipeline.fields import VariantsReading
-from headrace.core.pipeline.formats import FORMATS, PLANNED_FORMATS, CsvOptions, JsonOptions
+from headrace.core.pipeline.formats import (
+    FORMATS,
+    PLANNED_FORMATS,
+    CsvOptions,
+    DebeziumOptions,
+    JsonOptions,
+)
 from headrace.core.pipeline.key_rules import KeyRule
-from headrace.core.pipeline.model import Map, SinkKeys, SourceKeys, StepKeys, Watermark
+from headrace.core.pipeline.model import (
+    Map,
+    SinkKeys,
+    SourceKeys,
+    StepKeys,
+    TableChanges,
+    Watermark,
+)
 from headrace.core.pipeline.settings import INACTIVE_SETTINGS, Settings
 from headrace.core.pipeline.unsupported import CLAUSES, PLANNED_CLAUSES
 
@@ -163,6 +176,7 @@ def _page(connectors: ConnectorSpecs) -> Iterator[str]:
     yield from _section("## Sources", SourceKeys, "")
     yield "A source has one connector next to these keys.\n"
     yield DEAD_LETTERS_TEXT
+    yield from _section("### table", TableChanges, "table")
     yield from _section("### watermark", Watermark, "watermark")
     yield from _connectors(connectors, "source")
     yield from _section("## Steps", StepKeys, "")
@@ -298,7 +312,8 @@ def _is_source_and_sink(connector: ConnectorSpec) -> bool:
 def _formats() -> Iterator[str]:
     yield "## Formats\n"
     yield f"`format` is next to the connector: {', '.join(f'`{one}`' for one in FORMATS)}.\n"
-    for key, options in (("json", JsonOptions), ("csv", CsvOptions)):
+    every = (("json", JsonOptions), ("csv", CsvOptions), ("debezium_json", DebeziumOptions))
+    for key, options in every:
         yield f"### {key}\n\n{getdoc(options)}\n"
         yield from _keys(options, key)
     yield "### parquet, raw, debezium_json\n"

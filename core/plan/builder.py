@@ -26,13 +26,13 @@ from headrace.core.plan.connected_inputs import build_connected_inputs
 from headrace.core.plan.conversions import ConversionSteps
 from headrace.core.plan.endpoints import (
     DEAD_LETTER_SCHEMA,
+    add_debezium_columns,
     build_sink,
     build_source,
     check_sink,
     get_format,
     resolve_source_columns,
     suggest_timestamp,
-    without_change_columns,
 )
 from headrace.core.plan.event_times import build_source_times
 from headrace.core.plan.fallible_results import split_results
@@ -185,13 +185,14 @@ class PlanBuilder:
 
     def _build_source(self, source: Source) -> None:
         self.report.subject = _format_subject(source)
-        known = resolve_source_columns(source, self.report)
+        rows = resolve_source_columns(source, self.report)
+        known = add_debezium_columns(source, rows, self.report)
         times = build_source_times(source, known, suggest_timestamp, self.report)
-        table = build_source_table(source, known, self.report)
+        table = build_source_table(source, rows, known, self.report)
         part = build_source(source, known, times, table, self.pipeline.settings)
         known = replace(known, has_row_place=True)
         if table is not None:
-            known = without_change_columns(known)
+            known = replace(known, schema=table.remove_metadata(known.schema))
         self._add_streams(
             (s, DEAD_LETTER_COLUMNS if s.schema is DEAD_LETTER_SCHEMA else known)
             for s in part.outputs

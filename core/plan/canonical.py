@@ -210,7 +210,8 @@ def _source_texts(source: nodes.Source) -> Iterator[str]:
     if source.format:
         options = format_options(source.format.options) if source.format.options else ""
         yield f"format {source.format} {options}".strip()
-    for column in source.schema:
+    table = source.table
+    for column in table.remove_metadata(source.schema) if table else source.schema:
         yield (
             f"column {quote_name(column.name)} "
             f"{column.type}{'' if column.nullable else ' not null'}"

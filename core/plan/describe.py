@@ -387,7 +387,8 @@ def describe_part(part: nodes.PlanPart) -> Iterator[str]:
 
 def _describe_source(source: Source) -> Iterator[str]:
     yield from _describe_options(source.options)
-    everything = source.schema.names
+    table = source.table
+    everything = (table.remove_metadata(source.schema) if table else source.schema).names
     if len(source.decoded_columns) < len(everything):
         read = ", ".join(source.decoded_columns)
         yield f"decodes {len(source.decoded_columns)} of {len(everything)} columns: {read}"
@@ -396,8 +397,8 @@ def _describe_source(source: Source) -> Iterator[str]:
         texts = [c.text for c in source.times if c.name == EVENT_TIME_VALUE]
         step = f" of {source.time_step}" if source.time_step else ""
         yield f"event time {texts[0] if texts else source.event_time}{step}{marks}"
-    if source.table is not None:
-        yield f"changes of a table by {', '.join(source.table.key)}"
+    if table is not None:
+        yield f"changes of a table by {', '.join(table.key)}"
     if source.on_error != "fail":
         yield f"bad records: {_describe_on_error(source.on_error)}"
 

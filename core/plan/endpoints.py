@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from headrace.core.errors.problems import Location, suggest_name
@@ -39,6 +39,8 @@ from headrace.core.types.data_types import (
 
 RAW_SCHEMA = Schema((Field("value", STRING, nullable=False),))
 """The columns of `format: raw` if none are declared: the whole record."""
+
+DEBEZIUM = "debezium_json"
 
 MAP_TIME_HINT = (
     "a function in a step can give rows their time: "
@@ -98,10 +100,24 @@ def _get_declared_columns(source: Source, report: PlanProblems) -> KnownColumns:
     if raw and raw.name == "csv":
         for field, text in zip(source.columns.schema, source.columns.types, strict=True):
             _check_csv(field, text.locate(), report)
-    if raw and raw.name == "json":
+    if raw and raw.name in ("json", DEBEZIUM):
         for field, text in zip(source.columns.schema, source.columns.types, strict=True):
             check_json_keys(field, text.locate(), report)
     return _add_connector_columns(KnownColumns(source.columns.schema, broken), source, report)
+
+
+def add_debezium_columns(source: Source, known: KnownColumns, report: PlanProblems) -> KnownColumns:
+    """Return the columns of Debezium's messages: those of rows, and those that times may read."""
+    format = get_format(source)
+    if format is None or format.name != DEBEZIUM:
+        return known
+    if source.table is None:
+        place = source.keys_at["format"].locate()
+        hint = "as in table: {key: [id], sequence: source.lsn}"
+        report.add(f'{DEBEZIUM} has changes of a table: "table" is missing', place, hint)
+    added = (field for field in nodes.DEBEZIUM_COLUMNS if not known.may_have(field.name))
+    fields = (*known.schema, *(field for field in added if field.name not in known.schema))
+    return replace(known, schema=Schema(fields))
 
 
 def _add_connector_columns(
@@ -148,7 +164,9 @@ def get_format(end: Source | Sink) -> nodes.Format | None:
     if side is None or not side.formats:
         return None
     name = end.format or ("json" if "json" in side.formats else side.formats[0])
-    options: Mapping[str, DocumentModel | None] = {"json": end.json_, "csv": end.csv}
+    options: dict[str, DocumentModel | None] = {"json": end.json_, "csv": end.csv}
+    if isinstance(end, Source):
+        options["debezium_json"] = end.debezium_json
     return nodes.Format(name, options.get(name))
 
 
@@ -264,7 +282,7 @@ def build_source(
     """Return the plan's node of a source; pushdown later selects the columns to decode."""
     timed = source.event_time is not None
     kind = nodes.Append() if table is None else nodes.Upsert(table.key, has_deletes=True)
-    shown = known.schema if table is None else without_change_columns(known).schema
+    shown = known.schema if table is None else table.remove_metadata(known.schema)
     rows = nodes.Stream(str(source.name), shown, kind, timed)
     to = source.on_error.to
     failed = (nodes.Stream(str(to), DEAD_LETTER_SCHEMA, nodes.Append(), False),) if to else ()
@@ -289,12 +307,6 @@ def build_source(
         slot=str(source.slot or DEFAULT_SLOT),
         table=table,
     )
-
-
-def without_change_columns(known: KnownColumns) -> KnownColumns:
-    """Return the columns of a table's rows: without those that say what a record does."""
-    fields = (field for field in known.schema if field.name not in nodes.CHANGE_COLUMNS)
-    return replace(known, schema=Schema(tuple(fields)))
 
 
 def _get_declared_fields(source: Source) -> tuple[Field, ...]:

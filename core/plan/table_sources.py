@@ -28,19 +28,23 @@ CHANGE_HINT = "it says what a record does: see docs/tables.md"
 
 
 def build_source_table(
-    source: Source, known: KnownColumns, report: PlanProblems
+    source: Source, rows: KnownColumns, known: KnownColumns, report: PlanProblems
 ) -> nodes.SourceTable | None:
-    """Return the table whose changes a source reads, and report errors in it."""
+    """Return the table whose changes a source reads, and report errors in it.
+
+    `rows` are the columns of its rows, `known` those of its records.
+    """
     table = source.table
     if table is None:
         return None
     _check_change_columns(source, known, report)
     for name in table.key:
-        _check_key_column(name, known, report)
+        _check_key_column(name, rows, report)
     _check_ttl(source, table, report)
     sequence = None if table.sequence is None else _type_sequence(table.sequence, known, report)
-    key = tuple(str(name) for name in table.key if name in known.schema)
-    return nodes.SourceTable(key, sequence)
+    key = tuple(str(name) for name in table.key if name in rows.schema)
+    added = {name for name in known.schema.names if name not in rows.schema}
+    return nodes.SourceTable(key, sequence, frozenset({*nodes.CHANGE_COLUMNS, *added}))
 
 
 def _check_change_columns(source: Source, known: KnownColumns, report: PlanProblems) -> None:

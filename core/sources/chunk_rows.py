@@ -8,7 +8,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sources import Chunk
 from headrace.core.operators import dead_letters
 from headrace.core.plan import nodes
-from headrace.core.types.elements import EVENT_TIME, ORDER, SEQUENCE
+from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, SEQUENCE
 from headrace.core.types.row_order import add_row_order, number_rows
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ def add_event_time(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def drop_computed_times(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows without the columns of computed times."""
+    """Return the rows without the columns of computed times, and without those of records."""
     names = [column.name for column in source.times if column.name != SEQUENCE]
-    return frame.drop(names) if names else frame
+    if source.table is not None:
+        names += [name for name in source.table.metadata if name != DELETE]
+    return frame.drop(names, strict=False) if names else frame
 
 
 def build_bad_record_error(chunk: Chunk) -> ConnectorError:

@@ -49,7 +49,7 @@ class TableRecords:
             return chunk
         import polars as pl
 
-        frame = chunk.frame
+        frame = _add_old_keys(chunk.frame, self._table.key)
         deletes, errors = _read_changes(frame)
         for field in self._required:
             message = f'column "{field.name}": wanted {field.type} not null, got null'
@@ -66,6 +66,29 @@ class TableRecords:
         if not kept.all():
             changes = changes.filter(kept)
         return replace(chunk, frame=changes, bad_records=(*chunk.bad_records, *bad))
+
+
+def _add_old_keys(frame: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
+    """Add a deletion of the old row before each change of a key that records with it say."""
+    before = [f"{nodes.BEFORE_PREFIX}{name}" for name in key]
+    if before[0] not in frame.columns:
+        return frame
+    import polars as pl
+
+    changed = pl.all_horizontal(pl.col(name).is_not_null() for name in before)
+    changed &= pl.any_horizontal(
+        pl.col(old) != pl.col(new) for old, new in zip(before, key, strict=True)
+    )
+    numbered = frame.with_row_index("__number")
+    old = numbered.filter(changed & ~pl.col(DELETE))
+    if not old.height:
+        return frame.drop(before)
+    old = old.with_columns(
+        pl.lit(True).alias(DELETE),
+        *(pl.col(name).alias(new) for name, new in zip(before, key, strict=True)),
+    )
+    both = pl.concat([old, numbered]).sort("__number", maintain_order=True)
+    return both.drop("__number", *before)
 
 
 def _read_changes(frame: pl.DataFrame) -> tuple[pl.Series, dict[int, str]]:

@@ -196,7 +196,7 @@ def _read_columns(source: nodes.Source, stream: nodes.Stream) -> Columns:
     types = {field.name: field.type for field in source.schema}
     read = {name: types[name] for name in source.decoded_columns}
     if source.table is not None:
-        read = {name: type for name, type in read.items() if name not in nodes.CHANGE_COLUMNS}
+        read = {n: type for n, type in read.items() if n not in source.table.metadata}
         read[DELETE] = BOOLEAN
         if source.table.sequence is not None:
             read[SEQUENCE] = source.table.sequence.value.type

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import build_decoder
-from headrace.connectors.formats.factories import list_decoded_columns
+from headrace.connectors.formats.factories import build_debezium_decoder, list_decoded_columns
 from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
 from headrace.connectors.kafka.source.metadata_columns import MetadataColumns
 from headrace.connectors.kafka.source.tombstones import TombstoneDecoder
 from headrace.connectors.kafka.source.value_decoding import (
+    DebeziumValueDecoder,
     RawValueDecoder,
     ValueDecoder,
     build_csv_decoder,
@@ -25,6 +26,7 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import BatchSplitReader, ReaderFactory, SourceCoordinator
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
+from headrace.core.types.elements import DELETE
 
 if TYPE_CHECKING:
     from headrace.connectors.formats.csv_decode import CsvDecoder
@@ -69,17 +71,27 @@ def build_chunk_maker(source: nodes.Source) -> ChunkMaker:
     of_values = tuple(name for name in source.decoded_columns if name not in named.values())
     values = build_value_decoder(replace(source, decoded_columns=of_values), tuple(named.values()))
     tombstones, columns = None, source.decoded_columns
-    if source.table is not None:
+    if source.table is not None and not is_debezium(source):
         names = set(source.table.key) - set(named.values())
         key = Schema(tuple(field for field in source.schema if field.name in names))
         tombstones = TombstoneDecoder(key)
         columns = (*columns, *(name for name in nodes.CHANGE_COLUMNS if name not in columns))
+    elif source.table is not None:
+        before = (f"{nodes.BEFORE_PREFIX}{name}" for name in source.table.key)
+        columns = (*columns, DELETE, *before)
     return ChunkMaker(values, MetadataColumns(metadata), columns, tombstones)
+
+
+def is_debezium(source: nodes.Source) -> bool:
+    """Whether the records of a source are messages of Debezium."""
+    return source.format is not None and source.format.name == "debezium_json"
 
 
 def build_value_decoder(source: nodes.Source, metadata: tuple[str, ...] = ()) -> ValueDecoder:
     """Build the reader of values in the source's format; `metadata` names other columns."""
     match source.format.name if source.format else "json":
+        case "debezium_json":
+            return DebeziumValueDecoder(build_debezium_decoder(source))
         case "raw":
             return RawValueDecoder(list_decoded_columns(source), source.table is not None)
         case "csv":

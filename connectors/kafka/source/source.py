@@ -139,7 +139,7 @@ class TopicSource:
             self._outages.report_request(request)
             return {}
         self._skipped += int(str(request["skipped"]))
-        self._notify_once("null", "records without a value are left out")
+        self._notify_once("null", "records without a row are left out")
         return {}
 
     async def on_checkpoint_complete(self, splits: Mapping[Split, Progress]) -> None:
@@ -178,9 +178,7 @@ class TopicSource:
         """Close the source's connections, and report the number of records left out."""
         if self._skipped:
             records = f"{self._skipped:,} record{'s' if self._skipped > 1 else ''}"
-            self.run_context.notify_user(
-                f"{self.name}: {records} without a value left out in total"
-            )
+            self.run_context.notify_user(f"{self.name}: {records} without a row left out in total")
             self._skipped = 0
         if self._cluster is not None:
             await self._cluster.client.close()

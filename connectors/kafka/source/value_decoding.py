@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from headrace.connectors.formats.contract import Decoder
+    from headrace.connectors.formats.debezium import DebeziumDecoder
 
 RecordValues: TypeAlias = Sequence["bytes | None"]
 
@@ -220,6 +221,18 @@ class RawValueDecoder:
             return DecodedValues(column.to_frame())
         good = pl.Series([True]).new_from_index(0, len(values)).scatter(list(bad), False)
         return DecodedValues(column.filter(good).to_frame(), dict(sorted(bad.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class DebeziumValueDecoder:
+    """Decodes messages of Debezium; those without a change, and nulls, are skipped."""
+
+    decoder: DebeziumDecoder
+
+    def decode_values(self, values: RecordValues) -> DecodedValues:
+        """Decode values to changes, in order."""
+        found = self.decoder.decode_messages(values)
+        return DecodedValues(found.frame, found.errors, found.skipped)
 
 
 def decode_texts(values: pl.Series, otherwise: Callable[[bytes], str | None]) -> pl.Series:

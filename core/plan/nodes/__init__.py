@@ -26,8 +26,10 @@ from headrace.core.plan.nodes.keyed import (
     WindowedOperation,
 )
 from headrace.core.plan.nodes.parts import (
+    BEFORE_PREFIX,
     CHANGE,
     CHANGE_COLUMNS,
+    DEBEZIUM_COLUMNS,
     EVENT_TIME_VALUE,
     WATERMARK_VALUE,
     Edge,
@@ -57,9 +59,11 @@ from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.stream_kinds import Append, Retract, StreamKind, Upsert
 
 __all__ = [
+    "BEFORE_PREFIX",
     "CHANGE",
     "CHANGE_COLUMNS",
     "CHANGE_FIELDS",
+    "DEBEZIUM_COLUMNS",
     "EVENT_TIME_VALUE",
     "RANK_COLUMN",
     "WATERMARK_VALUE",

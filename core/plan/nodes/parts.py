@@ -22,7 +22,7 @@ from headrace.core.plan.nodes.rows import (
     Route,
 )
 from headrace.core.plan.nodes.streams import Stream
-from headrace.core.types.data_types import BOOLEAN, STRING, Schema
+from headrace.core.types.data_types import BIGINT, BOOLEAN, STRING, Field, Schema, Struct
 from headrace.core.types.elements import DELETE
 
 Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | KeyedOperation | TwoSided
@@ -78,6 +78,31 @@ CHANGE_COLUMNS = {CHANGE: STRING, DELETE: BOOLEAN}
 """The columns of a table's records that say what a record does; a record may lack both."""
 
 
+_TEXTS = ("version", "connector", "name", "snapshot", "db", "sequence", "schema", "table", "txId")
+_MORE_TEXTS = ("gtid", "file", "query", "change_lsn", "commit_lsn", "scn", "commit_scn")
+_NUMBERS = ("lsn", "xmin", "pos", "row", "server_id", "thread", "event_serial_no", "ord")
+_TIMES = ("ts_ms", "ts_us", "ts_ns")
+
+DEBEZIUM_COLUMNS = (
+    Field("op", STRING),
+    Field("ts_ms", BIGINT),
+    Field(
+        "source",
+        Struct(
+            (
+                *(Field(name, STRING) for name in (*_TEXTS, *_MORE_TEXTS)),
+                *(Field(name, BIGINT) for name in (*_NUMBERS, *_TIMES)),
+            )
+        ),
+    ),
+)
+"""The columns of a Debezium message besides those of its row; only its source can read them."""
+
+
+BEFORE_PREFIX = "__before."
+"""The prefix of the columns with the key that a row had before a change."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTable:
     """The table whose changes a source reads."""
@@ -86,6 +111,12 @@ class SourceTable:
     """The columns that identify a row."""
     sequence: ComputedColumn | None = None
     """The value that orders the changes of a key; None: their order in a split does."""
+    metadata: frozenset[str] = frozenset()
+    """The columns of a record that are no columns of a row."""
+
+    def remove_metadata(self, schema: Schema) -> Schema:
+        """Return the columns of rows among those of records."""
+        return Schema(tuple(field for field in schema if field.name not in self.metadata))
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,13 @@ def test_files_with_and_without_a_column_that_says_what_changed(
     ]
     for at, frame in enumerate(frames):
         path = tmp_path / f"out/{at}.{format.replace('json', 'jsonl')}"
-        write = {"json": frame.write_ndjson, "csv": frame.write_csv, "parquet": frame.write_parquet}
-        write[format](path)
+        match format:
+            case "json":
+                frame.write_ndjson(path)
+            case "csv":
+                frame.write_csv(path)
+            case _:
+                frame.write_parquet(path)
     memory = InMemoryData()
     assert run(tmp_path, READ.replace("FORMAT", format), memory=memory).failure is None
     assert table_of(memory) == {2: "Kiel"}

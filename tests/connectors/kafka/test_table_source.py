@@ -157,6 +157,31 @@ def test_the_key_of_a_tombstone_is_that_of_the_row(
     assert [id for id, deleted in rest.items() if not deleted] == [3]
 
 
+def test_messages_of_debezium_are_changes_and_heartbeats_are_counted(
+    headrace: Headrace, tmp_path: Path, broker: Broker, topics: Topics, fresh: Fresh
+) -> None:
+    topic = topics.create(fresh())
+    rows = [
+        {"op": "r", "after": {"id": 1, "v": "a"}, "source": {"lsn": 1}},
+        {"op": "u", "before": {"id": 1}, "after": {"id": 2, "v": "b"}, "source": {"lsn": 2}},
+        {"ts_ms": 5},
+        {"op": "c", "after": {"id": 3, "v": "c"}, "source": {"lsn": 3}},
+        {"op": "d", "before": {"id": 3}, "source": {"lsn": 4}},
+        {"op": "u", "after": {"id": 3, "v": "old"}, "source": {"lsn": 3}},
+    ]
+    values = [Record(json.dumps(row).encode()) for row in rows]
+    topics.write(topic, [*values, Record(None, b'{"id": 3}')])
+    names = {"COPY": topic, "BROKER": broker.address, "SCHEMA": "id: bigint, v: string"}
+    table = "[id], sequence: source.lsn}\n    format: debezium_json #"
+    (tmp_path / "b.yaml").write_text(_replaced(BACK, names | {"KEY": table}))
+    ran = headrace("run", str(tmp_path / "b.yaml"))
+    assert ran.status == 0, ran.err
+    assert "2 records without a row left out in total" in ran.err
+    rest = {row["id"]: (row["v"], row["_delete"]) for row in lines(tmp_path / "back")}
+    assert rest.pop(2) == ("b", False)
+    assert all(deleted for _, deleted in rest.values())
+
+
 def test_a_tombstone_whose_key_is_no_key_of_the_table_fails_the_job(
     headrace: Headrace, tmp_path: Path, broker: Broker, topics: Topics, fresh: Fresh
 ) -> None:

@@ -118,6 +118,47 @@ def test_other_types_of_the_columns_of_changes_are_reported(tmp_path: Path) -> N
     assert 'table: the column "_change" is string there, got int' in found
 
 
+DEBEZIUM = "files: {path: in}\n        format: debezium_json"
+
+
+def test_a_change_of_debezium_has_more_to_read_than_its_row(tmp_path: Path) -> None:
+    table = "{key: id, sequence: source.lsn * 2}\n        event_time: timestamp_millis(ts_ms)"
+    plan = plan_of(tmp_path, text(table, source=DEBEZIUM))
+    source = plan.part("c")
+    assert isinstance(source, nodes.Source)
+    assert {*source.decoded_columns} == {"id", "v", "source", "ts_ms"}
+    assert {"source", "ts_ms", "op"}.isdisjoint(plan.streams["c@table"].schema.names)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("{key: id, sequence: source.lns}", "lns"),
+        ("{key: op}", 'table.key: unknown column "op"'),
+        ("{key: id, sequence: source}", "table.sequence: wanted a number, a time or text, got str"),
+        ("{key: id}\n        json: {epoch: ms}", '"json" has the options of format: json'),
+        (
+            "{key: id}\n        debezium_json: {epoch: s}",
+            "debezium_json.epoch: wanted ms, us or ns",
+        ),
+    ],
+)
+def test_a_mistake_in_a_source_of_debezium_is_reported(
+    tmp_path: Path, table: str, message: str
+) -> None:
+    (found,) = said(tmp_path, text(table, source=DEBEZIUM))
+    assert message in found
+
+
+def test_debezium_is_read_into_tables_only(tmp_path: Path) -> None:
+    whole = text(source=DEBEZIUM).replace("table: {key: id, sequence: n}", "on_error: skip")
+    (found,) = said(tmp_path, whole)
+    assert 'debezium_json has changes of a table: "table" is missing' in found
+    sink = text().replace("console: {}", "files: {path: out}, format: debezium_json")
+    (found,) = said(tmp_path, sink)
+    assert 'format: wanted json, csv, parquet or raw with "files", got "debezium_json"' in found
+
+
 def test_steps_that_take_no_changes_say_so(tmp_path: Path) -> None:
     window = "s: {from: c, window: {count: 3}, aggregate: {n: count(*)}}"
     (found,) = said(tmp_path, text(steps=window))

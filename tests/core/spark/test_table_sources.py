@@ -44,6 +44,48 @@ def changes(chance: random.Random, count: int) -> list[dict[str, Any]]:
     return found
 
 
+DEBEZIUM = """
+name: shop
+sources:
+  orders:
+    files: {path: in}
+    format: debezium_json
+    schema: {id: bigint, city: string, amount: "decimal(10,2)"}
+    table: {key: id, sequence: source.lsn}
+    event_time: timestamp_millis(source.ts_ms)
+steps:
+  cities: {from: orders, key: city, aggregate: {n: count(*), total: sum(amount)}}
+sinks:
+  out: {from: cities, files: {path: out, mode: overwrite}}
+"""
+
+
+def test_messages_of_debezium_are_the_same_table_in_a_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    config = tmp_path / "shop.yaml"
+    config.write_text(DEBEZIUM)
+    (tmp_path / "in").mkdir()
+    chance, lsns = random.Random(3), list(range(60))
+    chance.shuffle(lsns)
+    for at in range(2):
+        lines = []
+        for lsn in lsns[at::2]:
+            id, amount = chance.randrange(9), f"{chance.randrange(100)}.50"
+            row = {"id": id, "city": chance.choice("abc"), "amount": amount}
+            op = chance.choice("crudd")
+            parts = {"before": {"id": id}} if op == "d" else {"after": row}
+            message = {"op": op, "source": {"lsn": lsn, "ts_ms": lsn}, **parts}
+            lines += [json.dumps(message), '{"ts_ms": 1}']
+        (tmp_path / f"in/{at}.jsonl").write_text("\n".join(lines))
+    found = []
+    for run in (lambda: stream(config), lambda: batch(spark, config)):
+        run()
+        found.append(table_of(tmp_path / "out", "city"))
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
+
+
 @pytest.mark.parametrize("table", ["{key: id, sequence: seq, ttl: 365d}", "{key: [id]}"])
 def test_a_table_is_the_same_in_a_batch_as_in_a_stream(
     spark: SparkSession, tmp_path: Path, table: str

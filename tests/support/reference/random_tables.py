@@ -115,9 +115,11 @@ def pipelines(draw: st.DrawFn) -> str:
     return f"{sources}steps:\n{text}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
 
 
-def add_changes(draw: st.DrawFn, text: str, rows: Sequence[dict[str, Any]], source: str) -> None:
+def add_changes(
+    data: st.DataObject, text: str, rows: Sequence[dict[str, Any]], source: str
+) -> None:
     """Draw what each row of a source changes, if the source is a table."""
     line = next(each for each in text.splitlines() if each.startswith(f"  {source}: {{memory"))
     if "table: {" in line:
         for row in rows:
-            row[CHANGE] = draw(CHANGES)
+            row[CHANGE] = data.draw(CHANGES)

@@ -55,7 +55,7 @@ def of_two_inputs(
     sides = [data.draw(random_pipelines.SPLITS) for _ in range(2)]
     for name, splits in zip("ab", sides, strict=True):
         for rows in splits:
-            random_tables.add_changes(data.draw, text, rows, name)
+            random_tables.add_changes(data, text, rows, name)
     text, in_order = perhaps_in_order(data, text, *sides)
     return text, dict(zip("ab", in_order, strict=True))
 

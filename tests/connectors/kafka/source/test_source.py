@@ -203,8 +203,8 @@ def test_bad_json_is_reported_with_offsets_and_nulls_are_skipped(
         metadata={"offset": "at", "key": "k"},
     )
     assert told == [
-        "records: records without a value are left out",
-        "records: 1 record without a value left out in total",
+        "records: records without a row are left out",
+        "records: 1 record without a row left out in total",
     ]
     assert all_rows(came) == [(1, None, 0, "k0"), (2, "x", 3, "k3"), (3, None, 6, "k6")]
     assert [(bad.position, bad.raw) for bad in came.bad] == [

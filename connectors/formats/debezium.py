@@ -85,7 +85,7 @@ DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
 WRITTEN_AS_TEXT = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
 
 
-class Envelope(msgspec.Struct):
+class DebeziumMessage(msgspec.Struct):
     """A message; each part is the text of its JSON."""
 
     op: str | None = None
@@ -109,7 +109,7 @@ class SchemaField(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How the values of a column are written: the unit of numbers, the scale of base64 decimals."""
+    """The form of the values of a column: the unit of numbers, the scale of base64 decimals."""
 
     unit: str | None = None
     decimals: str | None = None
@@ -136,7 +136,7 @@ class _Change(NamedTuple):
     row: bytes
     before: bytes
     deletes: bool
-    message: Envelope
+    message: DebeziumMessage
     encodings: Encodings | None
 
 
@@ -454,5 +454,5 @@ def _describe_failure(column: Field, text: str, encoding: Encoding) -> str:
     return got
 
 
-ENVELOPES = msgspec.json.Decoder(Envelope)
+ENVELOPES = msgspec.json.Decoder(DebeziumMessage)
 SCHEMAS = msgspec.json.Decoder(SchemaField)

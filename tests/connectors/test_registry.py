@@ -42,7 +42,7 @@ def test_sound_options_are_taken(source: str, sink: str, tmp_path: Path) -> None
         ("files: {}", 'files: missing key "path"'),
         ("files: {path: in, watch: 0s}", "files.watch: wanted a duration longer than 0s"),
         ("stdin: {path: x}", 'stdin: unknown key "path"'),
-        ("stdin: {}, format: parquet", "format: wanted json, csv or raw with"),
+        ("stdin: {}, format: parquet", "format: wanted json, csv, raw or debezium_json with"),
         ("generate: {columns: {x: id}}, format: json", '"generate" has no format'),
         ("http: {topic: x}", '"http" cannot be read from'),
     ],

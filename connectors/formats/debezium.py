@@ -13,39 +13,30 @@ skipped. A change that cannot be applied, such as `truncate`, is a bad record.
 
 from __future__ import annotations
 
-from base64 import b64decode
-from binascii import Error as Base64Error
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from headrace.connectors.formats import times
-from headrace.connectors.formats.bad_records import (
-    describe_invalid_value,
-    find_null_violations,
-    shorten_text,
-)
+from headrace.connectors.formats.bad_records import find_null_violations
 from headrace.connectors.formats.contract import DecodedBlock
-from headrace.connectors.formats.decimals import parse_decimals
+from headrace.connectors.formats.debezium_values import (
+    ColumnEncoding,
+    Encodings,
+    SchemaField,
+    convert_texts,
+    describe_failure,
+    find_encodings,
+    is_read_as_text,
+)
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.lines import LineBlock, LineDecoder, remove_byte_order_mark
 from headrace.core.api.sources import BadRecord
 from headrace.core.plan.nodes import BEFORE_PREFIX
-from headrace.core.types.data_types import (
-    DATE,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    Decimal,
-    Field,
-    Schema,
-    Time,
-    to_polars,
-)
+from headrace.core.types.data_types import STRING, Field, Schema
 from headrace.core.types.elements import DELETE
 
 if TYPE_CHECKING:
@@ -60,30 +51,6 @@ UPSERTS, DELETION, IGNORED = ("c", "r", "u"), "d", "m"
 UNAVAILABLE = "__debezium_unavailable_value"
 """The text that stands for a large value that an update did not change."""
 
-WHOLE_NUMBER = r"^-?[0-9]+$"
-
-UNITS_US = {"ms": 1000, "us": 1}
-"""The microseconds of a unit; a nanosecond is a fraction of one."""
-
-MAX_MILLIS = (1 << 63) // 1000 - 1
-DAY_US = 86_400_000_000
-
-TIME_UNITS = {
-    "io.debezium.time.Timestamp": "ms",
-    "io.debezium.time.MicroTimestamp": "us",
-    "io.debezium.time.NanoTimestamp": "ns",
-    "org.apache.kafka.connect.data.Timestamp": "ms",
-    "io.debezium.time.Time": "ms",
-    "io.debezium.time.MicroTime": "us",
-    "io.debezium.time.NanoTime": "ns",
-    "org.apache.kafka.connect.data.Time": "ms",
-}
-"""The unit of a number, by the name of its type in a schema."""
-
-DECIMAL_NAME = "org.apache.kafka.connect.data.Decimal"
-
-WRITTEN_AS_TEXT = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
-
 
 class DebeziumMessage(msgspec.Struct):
     """A message; each part is the text of its JSON."""
@@ -95,29 +62,6 @@ class DebeziumMessage(msgspec.Struct):
     ts_ms: msgspec.Raw = NOTHING
     payload: msgspec.Raw = NOTHING
     schema: msgspec.Raw = NOTHING
-
-
-class SchemaField(msgspec.Struct):
-    """A field of a schema of Kafka Connect."""
-
-    type: Any = None
-    name: str | None = None
-    field: str | None = None
-    fields: list[SchemaField] | None = None
-    parameters: dict[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """The form of the values of a column: the unit of numbers, the scale of base64 decimals."""
-
-    unit: str | None = None
-    decimals: str | None = None
-    scale: int | None = None
-
-
-Encodings: TypeAlias = "tuple[tuple[str, Encoding], ...]"
-"""The encodings of columns, where a schema says them."""
 
 
 @dataclass(slots=True)
@@ -225,11 +169,11 @@ class DebeziumDecoder(LineDecoder):
         if text not in self._schemas:
             if len(self._schemas) >= 64:
                 self._schemas.clear()
-            self._schemas[text] = _find_encodings(SCHEMAS.decode(text))
+            self._schemas[text] = find_encodings(SCHEMAS.decode(text))
         return self._schemas[text]
 
     def _decode_changes(
-        self, changes: Sequence[_Change], encodings: Mapping[str, Encoding] | None
+        self, changes: Sequence[_Change], encodings: Mapping[str, ColumnEncoding] | None
     ) -> tuple[pl.DataFrame, dict[int, str]]:
         """Decode changes that are written alike; return rows, and errors by message."""
         import polars as pl
@@ -258,8 +202,7 @@ class DebeziumDecoder(LineDecoder):
         """Return the columns with the types as which JSON is read; all of them are nullable."""
         return Schema(
             tuple(
-                Field(each.name, STRING if _is_written_as_text(each) else each.type)
-                for each in columns
+                Field(each.name, STRING if is_read_as_text(each) else each.type) for each in columns
             )
         )
 
@@ -267,18 +210,18 @@ class DebeziumDecoder(LineDecoder):
         self,
         column: Field,
         read: pl.Series,
-        encodings: Mapping[str, Encoding] | None,
+        encodings: Mapping[str, ColumnEncoding] | None,
         bad: dict[int, str],
     ) -> pl.Series:
         """Convert a column to its type; add the errors of values that are not of the type."""
-        encoding = Encoding(self.epoch, self.decimals)
+        encoding = ColumnEncoding(self.epoch, self.decimals)
         if encodings is not None:
-            encoding = encodings.get(column.name, Encoding())
+            encoding = encodings.get(column.name, ColumnEncoding())
         values = read
-        if _is_written_as_text(column):
-            values = _convert_texts(column, read, encoding).alias(column.name)
+        if is_read_as_text(column):
+            values = convert_texts(column, read, encoding).alias(column.name)
             for row in (values.is_null() & read.is_not_null()).arg_true():
-                bad.setdefault(row, _describe_failure(column, read[row], encoding))
+                bad.setdefault(row, describe_failure(column, read[row], encoding))
         for row, why in find_null_violations(column, values).items():
             bad.setdefault(row, why)
         return values
@@ -302,11 +245,6 @@ def _format_metadata(change: _Change) -> bytes:
     message = change.message
     parts = (message.op or "").encode(), bytes(message.ts_ms), bytes(message.source)
     return (b'{"op":"%b","ts_ms":%b,"source":%b}' % parts).replace(b"\n", b" ")
-
-
-def _is_written_as_text(column: Field) -> bool:
-    """Whether a column is read as text, because Debezium has several forms of its values."""
-    return column.type in WRITTEN_AS_TEXT or isinstance(column.type, Decimal | Time)
 
 
 def _decode_lines(schema: Schema, texts: Iterable[bytes], bad: dict[int, str]) -> pl.DataFrame:
@@ -336,122 +274,6 @@ def _is_without_change(text: bytes) -> bool:
         or keys >= {"status", "id", "event_count"}
         or (keys >= {"source", "databaseName"} and not keys.isdisjoint({"ddl", "tableChanges"}))
     )
-
-
-def _find_encodings(schema: SchemaField) -> Encodings:
-    """Return the encodings of the columns of a row in the schema of a message."""
-    parts = {each.field: each for each in schema.fields or ()}
-    row = parts.get("after") or parts.get("before")
-    found = []
-    for each in (row.fields if row else None) or ():
-        name = each.name or ""
-        if name in TIME_UNITS:
-            found.append((each.field or "", Encoding(unit=TIME_UNITS[name])))
-        elif name == DECIMAL_NAME:
-            scale = (each.parameters or {}).get("scale", "0")
-            found.append((each.field or "", Encoding(None, "base64", int(scale))))
-        elif each.type in ("string", "double", "float"):
-            found.append((each.field or "", Encoding(decimals="text")))
-    return tuple(found)
-
-
-def _convert_texts(column: Field, texts: pl.Series, encoding: Encoding) -> pl.Series:
-    """Convert texts to the type of the column; null for one that is not of the type."""
-    if isinstance(column.type, Decimal):
-        return _convert_decimals(texts, column.type, encoding)
-    import polars as pl
-
-    name = column.name
-    is_number = texts.str.contains(WHOLE_NUMBER).fill_null(False)
-    written = texts.zip_with(~is_number, pl.Series(name, [None], pl.String()))
-    if column.type == DATE:
-        parsed = written.to_frame().select(times.parse_dates(pl.col(name))).to_series()
-    elif column.type == TIMESTAMP:
-        parsed = times.parse_timestamp_column(written)
-    elif column.type == TIMESTAMP_NTZ:
-        parsed = written.to_frame().select(times.parse_local_timestamps(pl.col(name))).to_series()
-    else:
-        assert isinstance(column.type, Time)
-        precision = column.type.precision
-        clock = times.parse_clock_times(pl.col(name), precision)
-        parsed = written.to_frame().select(clock).to_series()
-    if not is_number.any():
-        return parsed
-    numbers = texts.zip_with(is_number, pl.Series(name, [None], pl.String()))
-    counted = _convert_numbers(column, numbers.cast(pl.Int64(), strict=False), encoding.unit)
-    return parsed.cast(to_polars(column.type)).zip_with(~is_number, counted)
-
-
-def _convert_numbers(column: Field, numbers: pl.Series, unit: str | None) -> pl.Series:
-    """Convert numbers since the epoch, or midnight; days if the column is a date."""
-    import polars as pl
-
-    type = to_polars(column.type)
-    if column.type == DATE:
-        return numbers.cast(pl.Int32(), strict=False).cast(type)
-    if unit is None:
-        return pl.Series(column.name, [None], type).new_from_index(0, numbers.len())
-    many = numbers.clip(-MAX_MILLIS, MAX_MILLIS) if unit == "ms" else numbers
-    fits = many == numbers
-    micros = numbers // 1000 if unit == "ns" else many * UNITS_US[unit]
-    if isinstance(column.type, Time):
-        fits &= micros.is_between(0, DAY_US - 1)
-        micros = micros * 1000
-    micros = micros.zip_with(fits, pl.Series(column.name, [None], pl.Int64()))
-    return micros.cast(type)
-
-
-def _convert_decimals(texts: pl.Series, type: Decimal, encoding: Encoding) -> pl.Series:
-    import polars as pl
-
-    plain = texts.str.contains(r"^[-+]?[0-9]*\.?[0-9]*([eE][-+]?[0-9]+)?$").fill_null(True)
-    if encoding.decimals == "text" or (encoding.decimals is None and _are_surely_texts(texts)):
-        return parse_decimals(texts.zip_with(plain, pl.Series([None], dtype=pl.String())), type)
-    scale = type.scale if encoding.scale is None else encoding.scale
-    converted = [
-        None if text is None else _decode_decimal(text, scale, encoding.decimals) for text in texts
-    ]
-    return parse_decimals(pl.Series(texts.name, converted, pl.String()), type)
-
-
-def _are_surely_texts(texts: pl.Series) -> bool:
-    """Whether all texts are numbers that cannot be base64, which has no points and signs."""
-    return bool(texts.drop_nulls().str.contains(r"^[-+]?[0-9]*\.[0-9]*$|^-[0-9]+$").all())
-
-
-def _decode_decimal(text: str, scale: int, decimals: str | None) -> str | None:
-    """Return the number in a text as digits; None if there is none, or more than one reading."""
-    if text.startswith("{"):  # a number with a scale of its own
-        try:
-            whole = msgspec.json.decode(text)
-            return _decode_base64(str(whole["value"]), int(whole["scale"]))
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError):
-            return None
-    if decimals is None and text.lstrip("+-").replace(".", "", 1).isdigit():
-        return None if text.isdigit() and len(text) % 4 == 0 else text
-    return _decode_base64(text, scale)
-
-
-def _decode_base64(text: str, scale: int) -> str | None:
-    try:
-        unscaled = int.from_bytes(b64decode(text, validate=True), "big", signed=True)
-    except (Base64Error, ValueError):
-        return None
-    digits = str(abs(unscaled)).rjust(scale + 1, "0") + "0" * -scale
-    point = len(digits) - max(scale, 0)
-    return f"{'-' if unscaled < 0 else ''}{digits[:point]}.{digits[point:]}"
-
-
-def _describe_failure(column: Field, text: str, encoding: Encoding) -> str:
-    got = describe_invalid_value(column, f'"{shorten_text(text)}"')
-    if isinstance(column.type, Decimal) and encoding.decimals is None and text.isdigit():
-        hint = "say so, as in debezium_json: {decimals: text}"
-        return f"{got}, which may be text or base64: {hint}"
-    has_unit = column.type != DATE and not isinstance(column.type, Decimal)
-    if has_unit and encoding.unit is None and text.lstrip("-").isdigit():
-        hint = "say so, as in debezium_json: {epoch: us}"
-        return f"{got}, whose unit is not known: {hint}"
-    return got
 
 
 ENVELOPES = msgspec.json.Decoder(DebeziumMessage)

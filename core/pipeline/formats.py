@@ -10,8 +10,7 @@ from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import AnyText, Flag, InvalidScalar, ScalarReading, choice_of
 
-FORMATS = ("json", "csv", "parquet", "raw")
-SOURCE_FORMATS = (*FORMATS, "debezium_json")
+FORMATS = ("json", "csv", "parquet", "raw", "debezium_json")
 PLANNED_FORMATS = ("avro", "protobuf")
 
 FormatName = Literal["json", "csv", "parquet", "raw", "debezium_json"]

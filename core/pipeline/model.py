@@ -37,7 +37,6 @@ from headrace.core.pipeline.fields import (
 from headrace.core.pipeline.formats import (
     FORMATS,
     PLANNED_FORMATS,
-    SOURCE_FORMATS,
     CsvOptions,
     DebeziumOptions,
     FormatName,
@@ -108,7 +107,7 @@ class TableChanges(DocumentModel):
 class SourceKeys(DocumentModel):
     """An input of the pipeline: one connector, and how its records become rows."""
 
-    format: Annotated[FormatName | None, choice_of(*SOURCE_FORMATS, later=PLANNED_FORMATS)] = Field(
+    format: Annotated[FormatName | None, choice_of(*FORMATS, later=PLANNED_FORMATS)] = Field(
         None, description="The format of records: `json` by default, if the connector has formats."
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")

@@ -21,8 +21,8 @@ from headrace.core.pipeline.default_values import format_default
 from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.formats import (
+    FORMATS,
     PLANNED_FORMATS,
-    SOURCE_FORMATS,
     CsvOptions,
     DebeziumOptions,
     JsonOptions,
@@ -311,7 +311,7 @@ def _is_source_and_sink(connector: ConnectorSpec) -> bool:
 
 def _formats() -> Iterator[str]:
     yield "## Formats\n"
-    yield f"`format` is next to the connector: {', '.join(f'`{one}`' for one in SOURCE_FORMATS)}.\n"
+    yield f"`format` is next to the connector: {', '.join(f'`{one}`' for one in FORMATS)}.\n"
     every = (("json", JsonOptions), ("csv", CsvOptions), ("debezium_json", DebeziumOptions))
     for key, options in every:
         yield f"### {key}\n\n{getdoc(options)}\n"

@@ -156,7 +156,7 @@ def test_debezium_is_read_into_tables_only(tmp_path: Path) -> None:
     assert 'debezium_json has changes of a table: "table" is missing' in found
     sink = text().replace("console: {}", "files: {path: out}, format: debezium_json")
     (found,) = said(tmp_path, sink)
-    assert 'format: wanted json, csv, parquet or raw, got "debezium_json"' in found
+    assert 'format: wanted json, csv, parquet or raw with "files", got "debezium_json"' in found
 
 
 def test_steps_that_take_no_changes_say_so(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def describe_feedback(
     """Return the files of a sink that a source reads, as a pattern; "" if it reads none."""
     assert isinstance(reads, FilesSource)
     assert isinstance(writes, FilesSink)
-    suffix = FORMAT_SUFFIXES[format] + SUFFIXES[writes.compression]
+    suffix = FORMAT_SUFFIXES.get(format, "") + SUFFIXES[writes.compression]
     columns = [escape_name(column) for column in writes.partition_by or ()]
     parts = [f"{column}=" for column in columns]
     part = str(PartName("0" * 8, 0, 0, suffix))

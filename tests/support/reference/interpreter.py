@@ -32,7 +32,8 @@ from headrace.core.plan.nodes.windows import Window
 from headrace.core.plan.row_expressions import find_fallible_expressions
 from headrace.core.types.change_columns import CHANGE, INSERT, SEQUENCE
 from headrace.core.types.data_types import to_polars
-from headrace.core.types.elements import DELETE, SEQUENCE
+from headrace.core.types.elements import DELETE
+from headrace.core.types.elements import SEQUENCE as TABLE_SEQUENCE
 from tests.support.reference import process_classes
 from tests.support.reference.firings import Found
 from tests.support.reference.joins import joined
@@ -121,7 +122,7 @@ def _read(
 
 def _change(table: nodes.SourceTable, values: dict[str, Value]) -> dict[str, Value] | None:
     """Return a change of a table: its columns, and whether it deletes; None for a bad record."""
-    needed = [*table.key, *([SEQUENCE] if table.sequence else [])]
+    needed = [*table.key, *([TABLE_SEQUENCE] if table.sequence else [])]
     if any(values[name] is None for name in needed):
         return None
     deletes = values.get(nodes.CHANGE) in ("delete", "update_before") or values.get(DELETE)
@@ -433,9 +434,11 @@ def _newest(operation: nodes.Dedup, changes: nodes.ChangeOrder, rows: Rows) -> I
     """Return the newest change of each key that has a row."""
     for _, members in _grouped(operation.key, rows):
         by_sequence = changes.by == "sequence"
-        last = max(members, key=lambda row: (by_sequence and row.values[SEQUENCE], row.order[1:]))
+        last = max(
+            members, key=lambda row: (by_sequence and row.values[TABLE_SEQUENCE], row.order[1:])
+        )
         if not last.values[DELETE]:
-            hidden = (DELETE, SEQUENCE)
+            hidden = (DELETE, TABLE_SEQUENCE)
             yield replace(last, values={n: v for n, v in last.values.items() if n not in hidden})
 
 

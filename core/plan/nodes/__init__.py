@@ -40,6 +40,7 @@ from headrace.core.plan.nodes.parts import (
     find_process_body,
 )
 from headrace.core.plan.nodes.rows import (
+    ChangeColumn,
     ComputedColumn,
     Explode,
     Filter,
@@ -48,6 +49,7 @@ from headrace.core.plan.nodes.rows import (
     Map,
     Project,
     Route,
+    WeightConversion,
 )
 from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.stream_kinds import Append, Retract, StreamKind, Upsert
@@ -62,6 +64,7 @@ __all__ = [
     "AggregatedColumn",
     "Append",
     "Apply",
+    "ChangeColumn",
     "ChangelogConversion",
     "ComputedColumn",
     "Dedup",
@@ -95,6 +98,7 @@ __all__ = [
     "Top",
     "TwoSided",
     "Upsert",
+    "WeightConversion",
     "WindowedOperation",
     "find_process_body",
 ]

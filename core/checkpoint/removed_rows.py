@@ -33,6 +33,8 @@ def counts_rows(step: nodes.PlanPart) -> bool:
     match keyed:
         case nodes.Aggregate() | nodes.Top():
             return keyed.reads_retractions
+        case nodes.Process():
+            return keyed.reads_changes
         case nodes.ChangelogConversion():
             return keyed.output != "retract"
     return _is_table_join(step)

@@ -25,9 +25,11 @@ from headrace.core.operators.operator import (
     TwoInputOperator,
 )
 from headrace.core.operators.stateless_operators import (
+    ChangeColumnOperator,
     ExplodeOperator,
     ProjectionOperator,
     RouteOperator,
+    WeightConversionOperator,
 )
 from headrace.core.operators.wrappers import (
     ErrorAttributingOperator,
@@ -209,6 +211,10 @@ class _OperatorFactory:
                 return columns
             case nodes.Explode():
                 return ExplodeOperator(output_stream, operation, context.now_us)
+            case nodes.ChangeColumn():
+                return ChangeColumnOperator(output_stream)
+            case nodes.WeightConversion():
+                return WeightConversionOperator(output_stream)
             case nodes.Route():
                 return RouteOperator(step.name, operation, context.consumed_streams)
             case nodes.Map():

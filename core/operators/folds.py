@@ -7,6 +7,7 @@ can be split, stored and merged in any order: merging is associative and commuta
 - `AggregateFold` computes aggregates.
 - `TopNFold` retains the best rows of a group, by a `RowRanking`; row order decides ties.
 - `EvictingFold` retains the rows that an evictor leaves, for another fold.
+- `WeightedFold` retains rows that may be removed, with weights, for another fold.
 - `CountingFold` adds the number of rows, and the greatest values of some columns, to another fold.
 
 The rows that a fold retains for a group are one list, so they are split, stored and merged like any
@@ -29,13 +30,14 @@ from headrace.core.aggregates import (
 )
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import ColumnReference, walk
+from headrace.core.operators.changelog.weighted_rows import repeat_rows
 from headrace.core.operators.group_error_context import GroupErrorContext
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK_COLUMN, Ranking
 from headrace.core.plan.nodes.windows import Evict
 from headrace.core.types.data_types import BIGINT, TIMESTAMP, Field, Schema, Struct, to_polars
-from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER, WEIGHT
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
@@ -234,6 +236,60 @@ class EvictingFold:
         return self._inner.finish(found, by)
 
 
+WEIGHTED_ROWS = "__weighted"
+"""The list of the rows of a group, each with its weight."""
+
+
+class WeightedFold:
+    """A fold of rows that may be removed: it stores rows with their weights.
+
+    The inner fold computes the result of the rows that are there when the window fires.
+    """
+
+    def __init__(self, inner: Fold, types: Mapping[str, pl.DataType]) -> None:
+        """`types` are the types of the columns that the inner fold reads."""
+        import polars as pl
+
+        self.inner = inner
+        known = {**types, ORDER: to_polars(ORDER_TYPE), WEIGHT: pl.Int64()}
+        self._row = {name: known[name] for name in (*sorted(inner.input_columns), WEIGHT)}
+        self.input_columns = frozenset(self._row)
+        self.state_columns = {WEIGHTED_ROWS: pl.List(pl.Struct(self._row))}
+
+    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Return the list of the rows of each group, equal ones merged."""
+        import polars as pl
+
+        row = pl.struct(*self._row).alias(WEIGHTED_ROWS)
+        names = [*by, *(name for name in self._row if name != WEIGHT)]
+        total = pl.col(WEIGHT).sum()
+        merged = rows.group_by(names).agg(total) if names else rows.select(total)
+        there = merged.filter(pl.col(WEIGHT) != 0)
+        return there.group_by(by).agg(row) if by else there.select(row.implode())
+
+    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Merge the lists of each group."""
+        return self.begin(_unnest_weighted(states, by), by)
+
+    def fold_rows(self, states: pl.DataFrame) -> pl.DataFrame:
+        """Return the states of the inner fold: those of groups in which rows are there."""
+        numbered = states.with_row_index(GROUP_NUMBER)
+        there = repeat_rows(_unnest_weighted(numbered, (GROUP_NUMBER,)))
+        of_group = self.inner.begin(there, (GROUP_NUMBER,))
+        groups = numbered.drop(WEIGHTED_ROWS)
+        return groups.join(of_group, on=GROUP_NUMBER, maintain_order="left").drop(GROUP_NUMBER)
+
+    def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Return the results of the inner fold over the rows that are there."""
+        return self.inner.finish(self.fold_rows(states), by)
+
+
+def _unnest_weighted(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return a row for each row in a list, with the columns of its group before its own."""
+    rows = states.select(*by, WEIGHTED_ROWS)
+    return rows.explode(WEIGHTED_ROWS, empty_as_null=False).unnest(WEIGHTED_ROWS)
+
+
 class TopNFold:
     """The fold of `top`: it retains the best rows of a group, best first.
 
@@ -245,7 +301,7 @@ class TopNFold:
     ) -> None:
         import polars as pl
 
-        hidden_columns = (EVENT_TIME, DELETE)
+        hidden_columns = (EVENT_TIME, DELETE, WEIGHT)
         self._row = {
             n: t for n, t in types.items() if n not in hidden_columns and operation.stores_column(n)
         }

@@ -23,6 +23,7 @@ from headrace.core.operators.dedup import (
     LastByTimeOperator,
     LastRowOperator,
 )
+from headrace.core.operators.folds import KEPT_ROWS, WEIGHTED_ROWS
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.running_results import RunningAggregateOperator, RunningTopOperator
@@ -68,6 +69,7 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
                 lambda types: _build_windowed(operation, context, types),
                 context.state,
                 _STATE_NAMES.get(type(window.shape), WINDOWS_STATE),
+                WEIGHTED_ROWS if operation.reads_retractions else KEPT_ROWS,
                 by_event=not window.uses_processing_time,
                 watermark_delay_us=1
                 if isinstance(window.shape, Session)

@@ -11,6 +11,8 @@ step are still counted: the conditions of all steps are computed as masks, in on
 arrays are: rows are exploded in runs, and a single array that is too long in slices. Where rows
 have a position in the row order, the rows made from one array are numbered parts of its position.
 
+A union of changes gives rows of append-only inputs a weight; `changes: true` makes rows of changes.
+
 `route` sends each row to the first branch whose condition is true, and to `else` if none is.
 """
 
@@ -32,10 +34,17 @@ from headrace.core.expressions.typed import (
     substitute_columns,
     walk,
 )
+from headrace.core.operators.changelog.weighted_rows import get_weights, make_change_rows
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output, StatelessOperator
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import Filter, Project
-from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS, ORDER
+from headrace.core.plan.row_expressions import EVENT_TIME_REFERENCE
+from headrace.core.types.elements import (
+    DELETE,
+    EVENT_TIME,
+    HIDDEN_COLUMNS,
+    ORDER,
+)
 from headrace.core.types.frames import select_columns
 from headrace.core.types.row_order import number_parts
 
@@ -78,7 +87,9 @@ class ProjectionStage:
         )
 
     def _inline_columns(self, typed: TypedExpression) -> TypedExpression:
-        return typed if self.columns is None else substitute_columns(typed, self.columns)
+        if self.columns is None:
+            return typed
+        return substitute_columns(typed, {EVENT_TIME: EVENT_TIME_REFERENCE, **self.columns})
 
 
 def build_stages(operations: Iterable[tuple[str, Filter | Project]]) -> list[ProjectionStage]:
@@ -274,6 +285,31 @@ def _split_runs(lengths: pl.Series) -> Iterator[tuple[int, int]]:
         stop = max(stop, start + 1)
         yield start, stop - start
         start, done = stop, int(ends[stop - 1])
+
+
+class WeightConversionOperator(StatelessOperator):
+    """The operator that gives rows of append-only inputs of a union the weight 1."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Emit the rows with weights; those of all inputs have their columns in one order."""
+        rows = frame.with_columns(get_weights(frame))
+        hidden = [name for name in HIDDEN_COLUMNS if name in rows.columns]
+        shown = [name for name in rows.columns if name not in hidden]
+        yield self._stream, select_columns(rows, *shown, *hidden)
+
+
+class ChangeColumnOperator(StatelessOperator):
+    """The operator that makes facts of changes: a row for each copy that is added or removed."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Emit the changes, with the column CHANGE."""
+        yield self._stream, make_change_rows(frame)
 
 
 class RouteOperator(StatelessOperator):

@@ -153,6 +153,11 @@ class Map(DocumentModel):
         None,
         description="The returned column with the event time, if rows are added or removed.",
     )
+    changes: Flag = Field(
+        False,
+        description="Whether it gets the changes of a table, each as a row with the column "
+        "`_change`, which is `insert` or `delete`.",
+    )
 
 
 class StepKeys(DocumentModel):

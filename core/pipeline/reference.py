@@ -69,11 +69,9 @@ a microsecond. `top` and `dedup` keep the columns of their input.
 
 Some steps emit changes: each row replaces the earlier row of its key, or deletes it. These are
 `aggregate` and `top` without `window`, windows that fire again (`trigger` or `lateness`, with
-`accumulate`), `dedup` with `keep: last`, and joins of two such streams. Changes are accepted by
-`where`, `with`, `drop` and `select`, if the columns of their key stay; by `top` and `aggregate`
-without `window`, if their own key is computed from that key; by [joins](joins.md) on that key; and
-by sinks. Where rows may be deleted, sinks write a column `_delete`, which is true for a deletion;
-on the console it is `+` or `-`. [Tables that change](tables.md#sinks) has all that they can write.
+`accumulate`), `dedup` with `keep: last`, and joins of such streams. [Tables that change](tables.md)
+says which steps read changes, and what sinks write of them. Where rows may be deleted, sinks write
+a column `_delete`, which is true for a deletion; on the console it is `+` or `-`.
 [Windows and state](windows.md) has an example of each.
 """
 

@@ -20,7 +20,7 @@ from headrace.core.pipeline.step_reader import is_pass_through
 from headrace.core.pipeline.stream_names import get_input_aliases
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.plan.changelog import ChangelogNotSupported
+from headrace.core.plan.changelog import ChangelogNotSupported, is_table_window
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
 from headrace.core.plan.connected_inputs import build_connected_inputs
 from headrace.core.plan.conversions import ConversionSteps
@@ -235,7 +235,11 @@ class PlanBuilder:
             step, operations.known_columns, kind, timed=moved or operations.has_event_time
         )
         sources = [(known, timed), *map(self._get_input, inputs)]
-        asides = [*build_late_streams(step, sources), *build_dead_letter_stream(step)]
+        of_changes = any(map(is_table_window, done))
+        asides = [
+            *build_late_streams(step, sources, of_changes=of_changes),
+            *build_dead_letter_stream(step),
+        ]
         self._add_streams((*rows, *asides))
         to = step.on_error.to
         return nodes.Step(

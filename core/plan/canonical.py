@@ -249,6 +249,10 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             yield f"map {function} by {operation.mode}, returns {returns}"
         case nodes.Lookup():
             yield from _lookup_texts(operation)
+        case nodes.WeightConversion():
+            return
+        case nodes.ChangeColumn():
+            yield "changes as rows"
         case nodes.Route(branches):
             yield from (f"route {name} where {canonicalize(text)}" for name, _, text in branches)
         case nodes.Join():

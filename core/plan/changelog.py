@@ -12,13 +12,10 @@ chance. What a step cannot do with upserts is done with retractions; the plan co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeAlias
 
 from headrace.core.expressions.typed import (
     ColumnReference,
-    FunctionCall,
     ProcessingTime,
     TypedExpression,
     find_columns,
@@ -29,12 +26,12 @@ from headrace.core.plan.nodes import (
     WINDOW_BOUNDS,
     Aggregate,
     Append,
+    ChangeColumn,
     ChangelogConversion,
     Dedup,
     Explode,
     Filter,
     Join,
-    JoinSide,
     KeyedOperation,
     Lookup,
     Map,
@@ -46,37 +43,14 @@ from headrace.core.plan.nodes import (
     StreamKind,
     Top,
     Upsert,
+    WeightConversion,
 )
 from headrace.core.plan.nodes import (
     Apply as Applied,
 )
-from headrace.core.plan.nodes.matching import (
-    AsOfMatch,
-    BroadcastMatch,
-    ChangelogMatch,
-    ConnectedMatch,
-    IntervalMatch,
-    TableMatch,
-    WindowMatch,
-)
-from headrace.core.plan.nodes.windows import Session, Window
+from headrace.core.plan.nodes.windows import Count, Global, Session, Window
 from headrace.core.plan.row_expressions import list_expressions
-from headrace.core.types.data_types import (
-    BIGINT,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    TIMESTAMP,
-)
-
-CURRENT_ROWS_HINT = "without within, ttl and window it joins the current rows"
-
-VERSIONS_HINT = "read the stream before the changes: of changes in one batch only the last is seen"
-
-
-JoinKinds: TypeAlias = tuple[StreamKind, StreamKind]
-"""The kinds of the left and the right input."""
+from headrace.core.types.change_columns import CHANGE
 
 
 class ChangelogNotSupported(Exception):
@@ -95,10 +69,18 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
         if operation.form == "full":
             return Append()
         names = tuple(column.name for column in operation.key)
-        retracts = operation.output == "retract" and operation.form is None
-        return Retract(names) if retracts else Upsert(names, has_deletes=True)
+        change_times = has_change_times(kind)
+        if operation.output == "retract" and operation.form is None:
+            return Retract(names, change_times)
+        return Upsert(names, has_deletes=True, has_change_times=change_times)
     if isinstance(operation, Dedup) and operation.changes is not None:
         return kind
+    if isinstance(operation, ChangeColumn):
+        if isinstance(kind, Upsert):
+            raise ChangelogNotSupported(f"changes does not take {describe_kind(kind)}")
+        return Append()
+    if isinstance(operation, WeightConversion):
+        return kind if isinstance(kind, Retract) else Retract()
     if isinstance(kind, Append):
         return _infer_keyed_kind(operation) if isinstance(operation, KeyedOperation) else kind
     if isinstance(kind, Retract):
@@ -121,7 +103,7 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
     if isinstance(operation, Aggregate | Top):
         return _infer_aggregation_kind(operation, kind)
     clause = _clause(operation)
-    raise ChangelogNotSupported(f"{clause} does not take {_describe_kind(kind)}", clause=clause)
+    raise ChangelogNotSupported(f"{clause} does not take {describe_kind(kind)}", clause=clause)
 
 
 def _clause(operation: Operation) -> str:
@@ -156,7 +138,7 @@ def _clause(operation: Operation) -> str:
 
 def to_retractions(kind: StreamKind) -> StreamKind:
     """Return the kind of a stream after the conversion of its upserts."""
-    return Retract(kind.key) if isinstance(kind, Upsert) else kind
+    return Retract(kind.key, kind.has_change_times) if isinstance(kind, Upsert) else kind
 
 
 def with_input_kind(operation: Operation, kind: StreamKind) -> Operation:
@@ -171,7 +153,7 @@ def with_input_kind(operation: Operation, kind: StreamKind) -> Operation:
 def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
     """Return the kind of an operation's output over retractions."""
     clause = _clause(operation)
-    described = _describe_kind(kind)
+    described = describe_kind(kind)
     for each in list_expressions(operation):
         if any(isinstance(node, ProcessingTime) for node in walk(each.typed)):
             written = _written_clause(operation)
@@ -185,23 +167,71 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
             unchanged = _find_unchanged_columns(operation)
             key = kind.key
             if key is None or not unchanged.keys() >= {*key}:
-                return Retract()
-            return Retract(tuple(unchanged[name] for name in key))
+                return replace(kind, key=None)
+            return replace(kind, key=tuple(unchanged[name] for name in key))
         case Explode():
-            return Retract()
+            return replace(kind, key=None)
         case Aggregate(window=None, ttl=None):
-            return Upsert(tuple(column.name for column in operation.key), has_deletes=True)
+            names = tuple(column.name for column in operation.key)
+            return Upsert(names, has_deletes=True, has_change_times=True)
         case Top(window=None, ttl=None):
             names = tuple(column.name for column in operation.key)
-            return Upsert((*names, RANK_COLUMN), has_deletes=True)
-        case Aggregate() | Top() if operation.window is not None:
-            message = f"{clause} with a window does not take {described}"
-            hint = "without window it uses the current rows"
-            raise ChangelogNotSupported(message, hint, "window")
+            if operation.time_column:
+                return Upsert(names, has_deletes=True)
+            return Upsert((*names, RANK_COLUMN), has_deletes=True, has_change_times=True)
+        case Aggregate(window=Window() as window) | Top(window=Window() as window):
+            _check_table_window(window, kind)
+            return Append()
         case Aggregate() | Top():
             message = f"ttl does not go with {described}: a row stays until a change deletes it"
             raise ChangelogNotSupported(message, clause="ttl")
-    raise ChangelogNotSupported(f"{clause} does not take {described}", clause=clause)
+    hint = ""
+    if isinstance(operation, Map | Process):
+        more = ", order: arrival" if isinstance(operation, Process) else ""
+        hint = f"{clause}: {{..., changes: true{more}}} gets changes as rows with a column {CHANGE}"
+    raise ChangelogNotSupported(f"{clause} does not take {described}", hint, clause)
+
+
+def check_own_times(kind: Retract, clause: str) -> None:
+    """Check that rows have event times of their own. Raises ChangelogNotSupported."""
+    if kind.has_change_times:
+        message = (
+            f"{clause} goes by the event time of rows, but rows of an aggregate, a top or a join "
+            "by keys have that of their last change"
+        )
+        hint = "put it before the aggregate or top, or into the step of the join"
+        raise ChangelogNotSupported(message, hint, clause)
+
+
+def is_table_window(operation: Operation) -> bool:
+    """Whether an operation has windows of rows that may be removed."""
+    return (
+        isinstance(operation, Aggregate | Top)
+        and operation.window is not None
+        and operation.reads_retractions
+    )
+
+
+def _check_table_window(window: Window, kind: Retract) -> None:
+    """Check that a window accepts rows that may be removed. Raises ChangelogNotSupported."""
+    described = describe_kind(kind)
+    match window:
+        case Window(shape=Session() | Count() | Global()):
+            name = type(window.shape).__name__.lower()
+            message = f"a {name} window does not take {described}"
+            raise ChangelogNotSupported(message, "use tumble, slide or cumulate", "window")
+        case Window(uses_processing_time=True):
+            message = f"a window of processing time does not take {described}"
+            raise ChangelogNotSupported(message, "leave out time: processing", "window")
+    clauses = {
+        "lateness": bool(window.lateness_us),
+        "trigger": window.trigger is not None,
+        "evict": window.evict is not None,
+    }
+    for name in (name for name, is_there in clauses.items() if is_there):
+        message = f"{name} does not go with {described}"
+        raise ChangelogNotSupported(f"window: {message}", "leave it out", "window")
+    check_own_times(kind, "window")
 
 
 def _written_clause(operation: Operation) -> str:
@@ -226,18 +256,18 @@ def _infer_aggregation_kind(operation: Aggregate | Top, kind: Upsert) -> StreamK
     """Return the kind of an aggregation of changes; no change may move a row to another group."""
     clause = _clause(operation)
     if operation.window is not None:
-        message = f"{clause} with a window does not take {_describe_kind(kind)}"
+        message = f"{clause} with a window does not take {describe_kind(kind)}"
         hint = "without window it uses the current rows"
         raise ChangelogNotSupported(message, hint, "window")
     if operation.ttl is not None:
         message = (
-            f"ttl does not go with {_describe_kind(kind)}: a row stays until a change deletes it"
+            f"ttl does not go with {describe_kind(kind)}: a row stays until a change deletes it"
         )
         raise ChangelogNotSupported(message, clause="ttl")
     for column in operation.key:
         if not _depends_on_key_only(column.value, kind):
             message = (
-                f"{clause} of {_describe_kind(kind)}: a change may move a row to another "
+                f"{clause} of {describe_kind(kind)}: a change may move a row to another "
                 f'"{column.name}"'
             )
             parts = ", ".join(kind.key)
@@ -245,144 +275,14 @@ def _infer_aggregation_kind(operation: Aggregate | Top, kind: Upsert) -> StreamK
             hint = hint if parts else "leave out key"
             raise ChangelogNotSupported(message, hint, "key")
     names = tuple(column.name for column in operation.key)
-    return Upsert((*names, RANK_COLUMN) if isinstance(operation, Top) else names, has_deletes=True)
+    names = (*names, RANK_COLUMN) if isinstance(operation, Top) else names
+    return Upsert(names, has_deletes=True, has_change_times=True)
 
 
 def _find_unchanged_columns(project: Project) -> dict[str, str]:
     """Return the columns that a projection keeps unchanged, with their output names."""
     same = [(c.value.name, c.name) for c in project.columns if isinstance(c.value, ColumnReference)]
     return dict(sorted(same, key=lambda names: names[0] == names[1]))
-
-
-def infer_join_kind(join: Join, left: StreamKind, right: StreamKind) -> StreamKind:
-    """Return the kind of a join's output. Raises ChangelogNotSupported."""
-    if isinstance(join.matching, TableMatch):
-        return Retract(_derive_table_key(join, left, right))
-    for side, kind in ((join.left, left), (join.right, right)):
-        if not isinstance(kind, Append) and isinstance(join.matching, ConnectedMatch):
-            clause = "broadcast" if join.matching.is_broadcast else "connect"
-            raise ChangelogNotSupported(
-                f"process does not take {_describe_kind(kind)}", clause=clause
-            )
-        if not isinstance(kind, Append):
-            _check_join_side(join, side, kind, is_left=side is join.left)
-    if not isinstance(join.matching, ChangelogMatch):
-        return Append()
-    assert isinstance(left, Upsert) and isinstance(right, Upsert), "both inputs are changelogs"
-    return Upsert(_derive_join_key(join, left, right), has_deletes=True)
-
-
-def _check_join_side(join: Join, side: JoinSide, kind: Upsert | Retract, *, is_left: bool) -> None:
-    """Check that a join accepts changes on a side: a change must not move a row to another key."""
-    match join.matching:
-        case WindowMatch() | IntervalMatch(least_us=int()):
-            message = f"a join in time does not take {_describe_kind(kind)}"
-            raise ChangelogNotSupported(message, CURRENT_ROWS_HINT, "join")
-        case AsOfMatch():
-            raise ChangelogNotSupported(
-                f"as_of does not take {_describe_kind(kind)}", VERSIONS_HINT, "join"
-            )
-        case BroadcastMatch(uses_event_time=in_time):
-            if is_left:
-                raise ChangelogNotSupported(
-                    f"broadcast does not take {_describe_kind(kind)}", clause="from"
-                )
-            if in_time:
-                message = f"a broadcast in event time does not take {_describe_kind(kind)}"
-                raise ChangelogNotSupported(message, VERSIONS_HINT, "broadcast")
-            if isinstance(kind, Retract):
-                message = f"broadcast does not take {_describe_kind(kind)}"
-                raise ChangelogNotSupported(message, "join the rows instead", "broadcast")
-            return
-    assert isinstance(kind, Upsert), "a join of changelogs by their keys"
-    by = {name for column in side.key for name in find_columns(column.value)}
-    if not by <= set(kind.key):
-        message = f'"{side.name}" is {_describe_kind(kind)}, but is joined by other columns'
-        hint = f"join it by columns of its key: {', '.join(kind.key)}; or leave out ttl"
-        raise ChangelogNotSupported(message, hint, "join")
-
-
-def _derive_join_key(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]:
-    """Return the key of a changelog join's rows: both keys, without columns that are equal."""
-    equal = [
-        (one_as, other_as)
-        for one, other in zip(join.left.key, join.right.key, strict=True)
-        if (one_as := _get_column_name(one.value)) and (other_as := _get_column_name(other.value))
-    ]
-    left_key, right_key = left.key, right.key
-    if join.type in ("semi", "anti"):
-        right_key = ()
-    elif join.type in ("inner", "left"):
-        right_key = tuple(name for name in right_key if name not in {other for _, other in equal})
-    elif join.type == "right":
-        left_key = tuple(name for name in left_key if name not in {one for one, _ in equal})
-    # Pushdown may have removed an equal column that nothing reads.
-    of_left, of_right = _get_output_names(join.left), _get_output_names(join.right)
-    return (*(of_left[name] for name in left_key), *(of_right[name] for name in right_key))
-
-
-def joins_by_keys(join_keys: Iterable[Iterable[TypedExpression]], kinds: JoinKinds) -> bool:
-    """Whether both inputs are upserts, joined by columns of their keys."""
-    return all(
-        isinstance(kind, Upsert)
-        and {name for value in values for name in find_columns(value)} <= {*kind.key}
-        for values, kind in zip(join_keys, kinds, strict=True)
-    )
-
-
-def _derive_table_key(join: Join, left: StreamKind, right: StreamKind) -> tuple[str, ...] | None:
-    """Return the columns that identify a row of the join; None if there are none.
-
-    A side whose key is joined by gives each row of the other side one match at the most.
-    """
-    sides = ((join.left, left), (join.right, right))
-    of_left, of_right = (_get_side_key(side, kind) for side, kind in sides)
-    if join.type in ("semi", "anti"):
-        return of_left
-    if join.type in ("inner", "left") and _is_joined_by_key(*sides[1]):
-        return of_left
-    if join.type in ("inner", "right") and _is_joined_by_key(*sides[0]):
-        return of_right
-    return None if of_left is None or of_right is None else (*of_left, *of_right)
-
-
-def _is_joined_by_key(side: JoinSide, kind: StreamKind) -> bool:
-    """Whether at most one row of an input has the same values in the join key."""
-    if isinstance(kind, Append) or kind.key is None:
-        return False
-    return {_get_column_name(each.value) for each in side.key} >= {*kind.key}
-
-
-def _get_side_key(side: JoinSide, kind: StreamKind) -> tuple[str, ...] | None:
-    """Return the key of an input in the output of the join; None if it has none there."""
-    names = _get_output_names(side)
-    if isinstance(kind, Append) or kind.key is None or not names.keys() >= {*kind.key}:
-        return None
-    return tuple(names[name] for name in kind.key)
-
-
-WIDENING_CASTS = {(INT, BIGINT), (INT, DOUBLE), (FLOAT, DOUBLE), (DATE, TIMESTAMP)}
-"""Pairs of types: the second represents every value of the first distinctly."""
-
-
-def _get_column_name(value: TypedExpression) -> str:
-    """Return the column that a value is, possibly cast to a wider type; "" if it is none."""
-    match value:
-        case ColumnReference(name=name):
-            return name
-        case FunctionCall(
-            function="cast", arguments=(ColumnReference(name=name, type=narrow),)
-        ) if (
-            narrow,
-            value.type,
-        ) in WIDENING_CASTS:
-            return name
-    return ""
-
-
-def _get_output_names(side: JoinSide) -> dict[str, str]:
-    """Return the columns of an input, with their names in the join's output."""
-    return {c.value.name: c.name for c in side.columns if isinstance(c.value, ColumnReference)}
 
 
 def _infer_keyed_kind(operation: KeyedOperation) -> StreamKind:
@@ -400,13 +300,14 @@ def _infer_keyed_kind(operation: KeyedOperation) -> StreamKind:
                 (*names, *WINDOW_BOUNDS) if window.has_bounds else names, has_deletes=True
             )
         case Top(window=None):
-            return Upsert((*names, RANK_COLUMN))
+            return Upsert((*names, RANK_COLUMN), has_change_times=True)
         case Dedup(keep="last"):
             return Upsert(names)
     return Append()
 
 
-def _describe_kind(kind: Upsert | Retract) -> str:
+def describe_kind(kind: Upsert | Retract) -> str:
+    """Return the kind of a stream of changes in words."""
     if isinstance(kind, Retract):
         return "a stream of changes"
     key = f"upserts of {', '.join(kind.key)}" if kind.key else "upserts of one row"
@@ -418,9 +319,11 @@ def infer_union_kind(kinds: tuple[StreamKind, ...]) -> StreamKind:
     changes = [kind for kind in kinds if not isinstance(kind, Append)]
     if len(kinds) < 2 or not changes:
         return kinds[0] if kinds else Append()
-    if len(changes) < len(kinds):
-        message = f"a union of other rows does not take {_describe_kind(changes[0])}"
-        raise ChangelogNotSupported(message, "unite changes with changes only")
-    if not all(isinstance(kind, Retract) for kind in changes):
-        raise ChangelogNotSupported(f"a union does not take {_describe_kind(changes[0])}")
-    return Retract()
+    if any(isinstance(kind, Upsert) for kind in changes):
+        raise ChangelogNotSupported(f"a union does not take {describe_kind(changes[0])}")
+    return Retract(has_change_times=any(map(has_change_times, kinds)))
+
+
+def has_change_times(kind: StreamKind) -> bool:
+    """Whether the event time of a row is that of a change, and not its own."""
+    return not isinstance(kind, Append) and kind.has_change_times

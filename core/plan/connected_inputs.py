@@ -23,6 +23,9 @@ def build_connected_inputs(
     """
     if step.process is None:
         return UNKNOWN_COLUMNS, ()  # this has been reported
+    if step.process.changes:
+        message = "process: a class of two inputs gets no changes"
+        report.add(message, step.keys_at["process"].locate(), "leave out changes")
     everywhere = step.broadcast is not None
     by_left = everywhere and step.process.order == "arrival"  # rules have no time then
     timed = sides[0][2] if by_left else all(is_timed for *_, is_timed in sides)

@@ -20,6 +20,7 @@ from headrace.core.plan.nodes import (
     EVENT_TIME_VALUE,
     Aggregate,
     Apply,
+    ChangeColumn,
     ChangelogConversion,
     ChangeOrder,
     ComputedColumn,
@@ -40,6 +41,7 @@ from headrace.core.plan.nodes import (
     Source,
     Step,
     Top,
+    WeightConversion,
 )
 from headrace.core.plan.nodes.matching import (
     AsOfMatch,
@@ -65,7 +67,7 @@ from headrace.core.plan.nodes.windows import (
 )
 from headrace.core.plan.states import StepStateSummary, format_owners
 from headrace.core.plan.stored_rows import StoredRowSize
-from headrace.core.types.change_columns import ChangeForm
+from headrace.core.types.change_columns import CHANGE, ChangeForm
 
 _CHANGE_FORMS: Mapping[ChangeForm, str] = {
     "full": "rows with _change and _sequence",
@@ -92,6 +94,10 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
             yield f"key {_format_key(operation.key)}"
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
             yield from describe_process_body(operation.body, late)
+        case Top(time_column=str(time)) if time:
+            keep = "last" if operation.by[0].descending else "first"
+            changes = _format_changes(operation)
+            yield f"dedup by {_format_key(operation.key)}, keep {keep} by event time{changes}"
         case Aggregate() | Apply() | Top():
             yield (
                 f"key {_format_key(operation.key)}"
@@ -431,6 +437,10 @@ def _describe_operation(operation: Operation) -> Iterator[str]:
             yield f"map {operation.file}:{operation.function}, a call per {operation.mode}"
         case Lookup():
             yield from describe_lookup(operation)
+        case ChangeColumn():
+            yield f"a row for each change, with {CHANGE}"
+        case WeightConversion():
+            yield "each new row is added once"
         case Route(branches):
             for name, _, text in branches:
                 yield f"route {name} where {text}"

@@ -272,6 +272,9 @@ def _ttl_text(ttl: Ttl | None) -> str:
 
 def _operation_text(keyed: nodes.KeyedOperation) -> str:
     match keyed:
+        case nodes.Top() if keyed.time_column:
+            keep = "last" if keyed.by[0].descending else "first"
+            return f"dedup, keep {keep} by event time{_format_suffix(keyed)}"
         case nodes.Top(rows=rows, by=by):
             of = _format_suffix(keyed)
             return f"top {rows} by {', '.join(map(ranking_text, by))}{of}"
@@ -302,7 +305,7 @@ def _describe_rows(
     elif isinstance(keyed, nodes.Top | nodes.Dedup):
         keeps_rows = isinstance(keyed, nodes.Top) or keyed.uses_event_time
         fields = get_stored_columns(step, keyed, plan) if keeps_rows else ()
-    elif isinstance(keyed, nodes.Apply) or (keyed.window and keyed.window.evict):
+    elif isinstance(keyed, nodes.Apply) or keyed.has_rows_in_windows:
         return {name: str(type) for name, type in get_read_columns(keyed).items()}
     return {field.name: str(field.type) for field in fields}
 
@@ -313,7 +316,7 @@ def _describe_calls(
     """Return the aggregate calls or the states of a class, and the calls of each aggregate."""
     if isinstance(keyed, nodes.Process):
         return _describe_class_states(keyed.body), {}
-    if not isinstance(keyed, nodes.Aggregate) or (keyed.window and keyed.window.evict):
+    if not isinstance(keyed, nodes.Aggregate) or keyed.has_rows_in_windows:
         return {}, {}
     secret = {call.name for c in keyed.columns if MASK in c.text for call in c.expression.calls}
 

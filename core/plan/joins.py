@@ -21,9 +21,9 @@ from headrace.core.pipeline.clauses import joins as document
 from headrace.core.pipeline.clauses.broadcast import Broadcast
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
-from headrace.core.plan.changelog import joins_by_keys
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
 from headrace.core.plan.join_conditions import JoinCondition, JoinInput, split_condition
+from headrace.core.plan.join_kinds import joins_by_keys
 from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
 from headrace.core.plan.nodes import (
     WINDOW_BOUNDS,

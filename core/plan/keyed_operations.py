@@ -109,8 +109,13 @@ class KeyedOperationBuilder:
             self.step, written, "" if self.rows.has_event_time else "its input", self.report
         )
         late_to = None if written.late_to is None else str(written.late_to)
+        if written.changes and body.uses_event_time:
+            message = "process: changes come in the order of arrival"
+            place = self.step.keys_at["process"].locate()
+            self.report.add(message, place, "add order: arrival")
         columns, self.known_columns = self.known_columns.schema, KnownColumns(body.returns)
-        return Process(key, columns, self.rows.has_event_time, body, late_to)
+        timed = self.rows.has_event_time
+        return Process(key, columns, timed, body, late_to, reads_changes=written.changes)
 
     def _build_aggregate(self, written: tuple[Assignment, ...]) -> Aggregate:
         key, window = [*self._type_key(self.step.key)], self._build_window()
@@ -265,7 +270,8 @@ class KeyedOperationBuilder:
             self.report.add(message, at, "set event_time in the source, or leave out order")
         late_to = str(written.late_to) if written.late_to is not None else None
         ttls = _build_event_time_ttl(ttl) if in_time else self._build_ttl(ttl, "dedup")
-        return Dedup(_make_computed_columns(key, written.key), written.keep, ttls, in_time, late_to)
+        by, row = _make_computed_columns(key, written.key), self.known_columns.schema
+        return Dedup(by, written.keep, ttls, in_time, late_to, row)
 
     def _check_changelog_key(
         self,

@@ -28,9 +28,19 @@ from headrace.core.plan.explodes import build_explode
 from headrace.core.plan.formatting import format_value
 from headrace.core.plan.keyed_operations import KeyedInput, KeyedOperationBuilder
 from headrace.core.plan.lookups import LookupBuilder
-from headrace.core.plan.nodes import ComputedColumn, Filter, Map, Operation, Project, Route
+from headrace.core.plan.nodes import (
+    ChangeColumn,
+    ComputedColumn,
+    Filter,
+    Map,
+    Operation,
+    Process,
+    Project,
+    Route,
+)
 from headrace.core.plan.window_clauses import keeps_event_time
-from headrace.core.types.data_types import TIMESTAMP
+from headrace.core.types.change_columns import CHANGE
+from headrace.core.types.data_types import STRING, TIMESTAMP, Field, Schema
 
 
 class OperationsBuilder:
@@ -87,6 +97,9 @@ class OperationsBuilder:
             self.step, KeyedInput(self.known_columns, self.has_event_time, before), self.report
         )
         operation = clauses.build()
+        if isinstance(operation, Process) and operation.reads_changes:
+            yield from self._build_changes("process")
+            operation = replace(operation, columns=self.known_columns.schema)
         if operation is not None:
             yield operation
             self.known_columns = replace(clauses.known_columns, has_row_place=False)
@@ -125,6 +138,8 @@ class OperationsBuilder:
         written = self.step.map
         if written is None:
             return
+        if written.changes:
+            yield from self._build_changes("map")
         schema = written.returns.schema
         at = written.event_time
         if at is not None:
@@ -140,6 +155,18 @@ class OperationsBuilder:
         # A function of batches may return other rows than it gets.
         has_row_place = self.known_columns.has_row_place and written.mode == "row"
         self.known_columns = KnownColumns(schema, has_row_place=has_row_place)
+
+    def _build_changes(self, clause: str) -> Iterator[Operation]:
+        """Build the operation that makes facts of changes."""
+        field = Field(CHANGE, STRING, nullable=False)
+        if field.name in self.known_columns.schema:
+            message = f'there is a column "{CHANGE}" already'
+            place = self.step.keys_at[clause].locate()
+            self.report.add(message, place, "rename it in an earlier step")
+            return
+        yield ChangeColumn()
+        schema = Schema((*self.known_columns.schema, field))
+        self.known_columns = replace(self.known_columns, schema=schema)
 
     def _build_added(
         self, clause: Literal["with", "extend"], assignments: tuple[Assignment, ...] | None

@@ -16,6 +16,8 @@ from headrace.core.plan import nodes
 from headrace.core.plan.columns import KnownColumns
 from headrace.core.plan.endpoints import DEAD_LETTER_SCHEMA
 from headrace.core.plan.processes import build_named_outputs
+from headrace.core.types.change_columns import CHANGE
+from headrace.core.types.data_types import STRING, Field, Schema
 
 DEAD_LETTER_COLUMNS = KnownColumns(DEAD_LETTER_SCHEMA)
 
@@ -36,15 +38,18 @@ def build_main_streams(
 
 
 def build_late_streams(
-    step: Step, inputs: Sequence[tuple[KnownColumns, bool]]
+    step: Step, inputs: Sequence[tuple[KnownColumns, bool]], *, of_changes: bool
 ) -> Iterator[tuple[nodes.Stream, KnownColumns]]:
-    """Yield the streams of late rows.
+    """Yield the streams of late rows; `of_changes`: each is a change, with the column CHANGE.
 
     `inputs` have the known columns, and whether there is an event time: first of the combined
     input, then of each input.
     """
     for name, of in _list_late_streams(step):
         known, timed = inputs[0 if of is None else of + 1]
+        if of_changes:
+            schema = Schema((*known.schema, Field(CHANGE, STRING, nullable=False)))
+            known = replace(known, schema=schema)
         yield nodes.Stream(str(name), known.schema, nodes.Append(), timed), known
 
 

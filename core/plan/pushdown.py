@@ -21,6 +21,7 @@ from headrace.core.plan.nodes import (
     RANK_COLUMN,
     Aggregate,
     Apply,
+    ChangeColumn,
     ChangelogConversion,
     ComputedColumn,
     Dedup,
@@ -41,9 +42,11 @@ from headrace.core.plan.nodes import (
     Step,
     Top,
     TwoSided,
+    WeightConversion,
 )
 from headrace.core.plan.nodes.matching import BroadcastMatch, ChangelogMatch, ConnectedMatch
 from headrace.core.plan.nodes.windows import Window
+from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import Schema
 
 NeededColumns: TypeAlias = "set[str] | None"
@@ -166,6 +169,10 @@ def _reduce_projection(project: Project, wanted: set[str]) -> Project:
 def _get_input_columns(operation: Operation, wanted: set[str]) -> set[str] | None:
     """Return the input columns that an operation needs for the wanted ones; None means all."""
     match operation:
+        case WeightConversion():
+            return wanted
+        case ChangeColumn():
+            return wanted - {CHANGE}
         case Filter(condition):
             return wanted | find_columns(condition)
         case Explode(array=array):

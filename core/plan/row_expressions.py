@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from headrace.core.expressions.typed import TypedExpression, is_fallible, with_null_on_failure
+from headrace.core.expressions.typed import (
+    NOWHERE,
+    ColumnReference,
+    TypedExpression,
+    is_fallible,
+    with_null_on_failure,
+)
 from headrace.core.plan.nodes import (
     Aggregate,
     AggregatedColumn,
@@ -25,6 +31,8 @@ from headrace.core.plan.nodes import (
     Route,
     Top,
 )
+from headrace.core.types.data_types import TIMESTAMP
+from headrace.core.types.elements import EVENT_TIME
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall, AggregateInput
@@ -32,6 +40,9 @@ if TYPE_CHECKING:
 ExpressionRule: TypeAlias = Callable[[TypedExpression], TypedExpression]
 OperationT = TypeVar("OperationT", bound=Operation)
 """A type of operation."""
+
+EVENT_TIME_REFERENCE = ColumnReference(TIMESTAMP, True, NOWHERE, EVENT_TIME)
+"""The event time as a column: every projection passes it on."""
 
 SHOWN_CHARACTERS = 60
 """The length to which the text of a condition is cut in messages."""

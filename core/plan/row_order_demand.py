@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from headrace.core.expressions.typed import is_random
+from headrace.core.plan.changelog import is_table_window
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -54,6 +55,8 @@ def needs_row_order(operation: Operation) -> bool:
     """Whether the result of an operation depends on the row order, not on the arrival order."""
     if any(is_random(each.typed) for each in list_expressions(operation)):
         return True
+    if is_table_window(operation):
+        return True  # a row that is written again at another time is in another window
     match operation:
         case Aggregate():
             return operation.needs_order

@@ -236,12 +236,14 @@ def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
     match keyed:
         case Aggregate() if keyed.stores_rows:
             return (("emitted row", "struct"),)
-        case Aggregate(window=window) if window is not None and window.evict is not None:
+        case Aggregate() if keyed.has_rows_in_windows:
             return tuple(_list_row_columns(keyed))
         case Apply():
             return tuple(_list_row_columns(keyed))
         case Aggregate():
             return tuple(_list_partial_columns(keyed))
+        case Top() if keyed.window is not None and keyed.reads_retractions:
+            return (("rows", "array"),)
         case Top():
             return (("first rows", "array"),)
         case ChangelogConversion(output="retract"):

@@ -12,15 +12,16 @@ from headrace.core.pipeline.model import Step
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import (
     ChangelogNotSupported,
-    infer_join_kind,
     infer_kind,
     infer_union_kind,
     to_retractions,
     with_input_kind,
 )
 from headrace.core.plan.fallible_results import split_results
+from headrace.core.plan.join_kinds import infer_join_kind
 from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
+from headrace.core.plan.table_dedup import build_table_dedup
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,22 @@ def infer_step_kinds(
     if step.join or step.broadcast or step.connect:
         return StepKinds(nodes.Append(), operations)
     try:
-        return _infer_kinds(step, operations, infer_union_kind(tuple(kinds)))
+        return _infer_union_kinds(step, operations, kinds)
     except ChangelogNotSupported:
         if not any(isinstance(each, nodes.Upsert) for each in kinds):
             raise
-        retractions = infer_union_kind(tuple(map(to_retractions, kinds)))
-        return replace(_infer_kinds(step, operations, retractions), reads_retractions=True)
+        retractions = [to_retractions(kind) for kind in kinds]
+        return replace(_infer_union_kinds(step, operations, retractions), reads_retractions=True)
+
+
+def _infer_union_kinds(
+    step: Step, operations: tuple[nodes.Operation, ...], kinds: Sequence[nodes.StreamKind]
+) -> StepKinds:
+    """Return the kinds in a step with any number of inputs, which all have the same columns."""
+    kind = infer_union_kind(tuple(kinds))
+    if len(kinds) > 1 and isinstance(kind, nodes.Retract):
+        operations = (nodes.WeightConversion(), *operations)
+    return _infer_kinds(step, operations, kind)
 
 
 def _infer_join_kinds(
@@ -81,7 +92,12 @@ def _infer_kinds(
     """Return the kinds after operations over a stream of this kind."""
     typed: list[nodes.Operation] = []
     skips = step.on_error.action != "fail"
-    for operation in [part for each in operations for part in split_results(each)]:
+    pending = [part for each in reversed(operations) for part in reversed(split_results(each))]
+    while pending:
+        operation = pending.pop()
+        if isinstance(operation, nodes.Dedup) and isinstance(kind, nodes.Retract):
+            pending += reversed(build_table_dedup(operation, kind))
+            continue
         typed.append(with_input_kind(operation, kind))
         if is_fallible_operation(operation) and skips:
             if isinstance(kind, nodes.Retract):

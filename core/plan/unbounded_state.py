@@ -195,6 +195,7 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
             return "dedup", message, f"dedup: {{..., {ttl}}} {TTL_HINT}"
         case Aggregate() | Top() if keyed.reads_retractions and keyed.stores_rows:
             clause = "top" if isinstance(keyed, Top) else "aggregate"
+            clause = "dedup" if isinstance(keyed, Top) and keyed.time_column else clause
             return clause, "every row is stored until a change removes it", ""
         case Aggregate(key=(_, *_)) if keyed.reads_retractions:
             message = f"{message.removesuffix('forever')}until its last row is removed"

@@ -83,6 +83,8 @@ def _needs_batch_order(operation: nodes.Operation) -> bool:
     """Whether the operation needs sorted rows; also if a stream would take the order of arrival."""
     if isinstance(operation, nodes.Dedup):
         return True
+    if isinstance(operation, nodes.Process) and operation.reads_changes:
+        return True
     if isinstance(operation, nodes.Aggregate | nodes.Apply) and operation.window is not None:
         return isinstance(operation.window.shape, Count) or needs_row_order(operation)
     return needs_row_order(operation)
@@ -144,7 +146,8 @@ def _check_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
             at = keys["join"] if "join" in keys else keys["broadcast"]
             yield Problem(why[0], at.locate(), why[1], subject)
         if (body := nodes.find_process_body(operation)) is not None:
-            for message, hint in _check_process(body):
+            of_changes = isinstance(operation, nodes.Process) and operation.reads_changes
+            for message, hint in _check_process(body, of_changes=of_changes):
                 yield Problem(message, keys["process"].locate(), hint, subject)
         for key in ("window", "ttl"):
             if why := _check_window_or_ttl(getattr(operation, key, None)):
@@ -152,8 +155,9 @@ def _check_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
                 yield Problem(why[0], at.locate(), why[1], subject)
 
 
-def _check_process(body: nodes.ProcessBody) -> Iterator[tuple[str, str]]:
-    if not body.uses_event_time:
+def _check_process(body: nodes.ProcessBody, *, of_changes: bool) -> Iterator[tuple[str, str]]:
+    expires = any(each.ttl_us is not None for _, each in body.states)
+    if not body.uses_event_time and (not of_changes or body.timers or expires):
         message = "--batch has no order of arrival for process to follow"
         yield message, "leave out order: arrival, and set event_time in the source"
     clocked = [name for name, declared in body.states if declared.processing]

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from headrace.core.plan import nodes
+from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
 from headrace.core.plan.window_clauses import keeps_event_time
+from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import (
     INT,
+    STRING,
     TIMESTAMP,
     Array,
     Field,
@@ -48,8 +51,11 @@ def columns_after_operation(operation: nodes.Operation, columns: Columns, ordere
         return add_hidden_columns(_columns_after_keyed(operation, columns), timed, ordered)
     hidden = {name: type for name, type in columns.items() if name in HIDDEN_COLUMNS}
     match operation:
-        case nodes.Filter() | nodes.Route():
+        case nodes.Filter() | nodes.Route() | nodes.WeightConversion():
             return columns
+        case nodes.ChangeColumn():
+            shown = {name: type for name, type in columns.items() if name not in hidden}
+            return {**shown, CHANGE: STRING, **hidden}
         case nodes.Explode():
             added = {column.name: column.type for column in operation.added_columns}
             shown = {n: t for n, t in columns.items() if n not in added and n not in hidden}
@@ -81,7 +87,7 @@ def _columns_after_keyed(operation: nodes.KeyedOperation, columns: Columns) -> C
             stored_columns = {
                 name: type for name, type in shown.items() if operation.stores_column(name)
             }
-            return {**stored_columns, nodes.RANK_COLUMN: INT}
+            return stored_columns if operation.time_column else {**stored_columns, RANK_COLUMN: INT}
     bounded = operation.window is not None and operation.window.has_bounds
     keys = {each.name: each.value.type for each in operation.key}
     bounds = dict.fromkeys(nodes.WINDOW_BOUNDS, TIMESTAMP) if bounded else {}

@@ -13,8 +13,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.core.plan import nodes
-from headrace.core.plan.changelog import infer_join_kind as kind_of_join
 from headrace.core.plan.changelog import infer_kind as kind_after
+from headrace.core.plan.join_kinds import infer_join_kind as kind_of_join
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch, IntervalMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
@@ -171,6 +171,8 @@ class DataFrameBuilder:
         kind = kind_after(operation, rows.kind)
         if isinstance(operation, nodes.ChangelogConversion):
             return {step.name: replace(_add_change_columns(operation, rows), kind=kind)}
+        if isinstance(operation, nodes.WeightConversion):
+            return {step.name: replace(rows, kind=kind)}
         columns = columns_after_operation(operation, rows.columns, _orders_rows(step, operation))
         frame = _apply_in_spark(operation, rows, columns)
         if frame is None:

@@ -30,6 +30,7 @@ from headrace.core.spark.windows import (
     is_native_grouping,
     key_column_names,
 )
+from headrace.core.types.change_columns import CHANGE, INSERT
 from headrace.core.types.data_types import Array, Struct
 from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER, SEQUENCE
 from headrace.core.types.row_order import ORDER_TYPE, PART_BITS
@@ -53,11 +54,21 @@ def apply_stateless(
         case nodes.Filter():
             condition = translate_expression(operation.text, operation.condition)
             return None if condition is None else rows.where(condition)
+        case nodes.ChangeColumn():
+            return _add_changes(rows, wanted)
         case nodes.Project():
             return _project(rows, operation, wanted)
         case nodes.Explode():
             return _explode(rows, operation, columns, wanted)
     return None
+
+
+def _add_changes(rows: DataFrame, wanted: Columns) -> DataFrame:
+    """Return the rows of a final table as facts: each is inserted."""
+    from pyspark.sql.functions import lit
+
+    changes = rows.withColumn(CHANGE, lit(INSERT))
+    return changes.select(*map(quote_column, wanted))
 
 
 def _project(rows: DataFrame, operation: nodes.Project, wanted: Columns) -> DataFrame | None:

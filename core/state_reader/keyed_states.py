@@ -27,8 +27,10 @@ from headrace.core.operators.folds import (
     KEPT_ROWS,
     ROW_COUNT,
     ROW_TIME,
+    WEIGHTED_ROWS,
     AggregateFold,
     Fold,
+    WeightedFold,
     get_row_types,
 )
 from headrace.core.operators.keyed_context import GroupingKey
@@ -247,6 +249,12 @@ class KeyedStateReader:
     def _finish_states(self, states: pl.DataFrame, extra_columns: Sequence[str]) -> pl.DataFrame:
         """Return the results of states, or the rows that they contain, after the key."""
         extra_columns = [name for name in extra_columns if name in states.columns]
+        if WEIGHTED_ROWS in states.columns:
+            fold = self._build_fold(states)
+            assert isinstance(fold, WeightedFold), "it has stored these rows"
+            states = fold.fold_rows(states)
+            if isinstance(fold.inner, AggregateFold):
+                return fold.inner.finish(states, (*self._inside, *extra_columns))
         before = [*self._key.names, *extra_columns]
         if KEPT_ROWS not in states.columns:
             return self._build_fold(states).finish(states, (*self._inside, *extra_columns))
@@ -286,10 +294,11 @@ class KeyedStateReader:
         if window is None:
             assert isinstance(self._operation, nodes.Aggregate), "its rows are all there is"
             return AggregateFold(self._operation, self._grouping, newest=True)
-        has_rows = states is not None and KEPT_ROWS in states.columns
+        stored = () if states is None else states.columns
+        rows_column = next((n for n in (KEPT_ROWS, WEIGHTED_ROWS) if n in stored), None)
         types = (
-            get_row_types(states.schema)
-            if states is not None and has_rows
+            get_row_types(states.schema, rows_column)
+            if states is not None and rows_column
             else self._build_row_columns()
         )
         newest = isinstance(window.shape, Global)

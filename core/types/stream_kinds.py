@@ -25,6 +25,8 @@ class Upsert:
     has_deletes: bool = False
     key_dependent_columns: frozenset[str] = field(default=frozenset(), compare=False)
     """Columns that depend only on the key: a change of a row does not change their values."""
+    has_change_times: bool = field(default=False, compare=False)
+    """Whether the event time of a row is that of the last change of its group, not its own."""
 
     def __str__(self) -> str:
         return f"upsert({', '.join(self.key)}){' with deletes' if self.has_deletes else ''}"
@@ -40,6 +42,8 @@ class Retract:
 
     key: tuple[str, ...] | None = None
     """The columns that identify a row of the multiset; None: equal rows may be there twice."""
+    has_change_times: bool = field(default=False, compare=False)
+    """Whether the event time of a row is that of a change, not its own."""
 
     def __str__(self) -> str:
         return "retract" if self.key is None else f"retract({', '.join(self.key)})"

@@ -61,7 +61,9 @@ class RetractionsOperator(StatelessOperator):
         self._grouping = GroupingKey(operation.key)
         row = get_row_types(operation, ordered=context.is_ordered)
         self._row = list(row)
-        self._compared = [name for name in row if name not in (EVENT_TIME, ORDER)]
+        # A row that depends on the row order is another row at another position.
+        ignored = () if context.is_ordered else (EVENT_TIME,)
+        self._compared = [name for name in row if name not in ignored]
         self._table = context.state.open_table(KEYS_STATE, {CURRENT_ROW: pl.Struct(row)})
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:

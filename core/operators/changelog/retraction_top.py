@@ -125,13 +125,17 @@ class RetractionTopOperator(StatelessOperator):
         old = changed.filter(pl.col(WEIGHT) < 0).join(new, on=[KEY, RANK_COLUMN], how="anti")
         out = pl.concat([new, old]).with_columns((pl.col(WEIGHT) < 0).alias(DELETE))
         hidden = [DELETE]
-        if EVENT_TIME in frame.columns:
+        if time_column := self._operation.time_column:
+            out = out.with_columns(pl.col(time_column).alias(EVENT_TIME))
+            hidden.append(EVENT_TIME)
+        elif EVENT_TIME in frame.columns:
             out = out.join(groups.select(KEY, pl.col(NEWEST_TIME).alias(EVENT_TIME)), on=KEY)
             hidden.append(EVENT_TIME)
         if self._context.is_ordered:
             hidden.append(ORDER)
         names = [name for name in self._columns if name not in HIDDEN_COLUMNS]
-        out = out.select(*names, RANK_COLUMN, *hidden)
+        rank = [] if time_column else [RANK_COLUMN]
+        out = out.select(*names, *rank, *hidden)
         for start in range(0, out.height, MAX_OUTPUT_ROWS):
             yield self._context.stream, out.slice(start, MAX_OUTPUT_ROWS)
 

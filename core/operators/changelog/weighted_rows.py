@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT, RunsLayout, StepState
 from headrace.core.operators.run_lookup import count_lookup_rows, is_selective
-from headrace.core.types.elements import DELETE, MAX_WATERMARK_US, WEIGHT
+from headrace.core.types.change_columns import CHANGE, DELETED, INSERT
+from headrace.core.types.elements import (
+    DELETE,
+    HIDDEN_COLUMNS,
+    MAX_WATERMARK_US,
+    ORDER,
+    WEIGHT,
+)
 from headrace.core.types.frames import add_columns, gather_rows, select_columns
+from headrace.core.types.row_order import number_parts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,6 +80,19 @@ def expand_weights(rows: pl.DataFrame) -> pl.DataFrame:
 
     signed = rows.with_columns((pl.col(WEIGHT) < 0).alias(DELETE), pl.col(WEIGHT).abs())
     return repeat_rows(signed)
+
+
+def make_change_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each copy that is added or removed, with the column CHANGE."""
+    import polars as pl
+
+    rows = expand_weights(frame.with_columns(get_weights(frame)))
+    change = pl.when(DELETE).then(pl.lit(DELETED)).otherwise(pl.lit(INSERT)).alias(CHANGE)
+    if ORDER in rows.columns:  # a removed row has the position of the row that was added
+        rows = number_parts(rows, pl.col(DELETE))
+    hidden = [name for name in HIDDEN_COLUMNS if name in rows.columns and name != DELETE]
+    shown = [name for name in rows.columns if name not in HIDDEN_COLUMNS]
+    return select_columns(rows, *shown, change, *hidden)
 
 
 class WeightedRows:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.state import StepState
 from headrace.core.operators.folds import (
+    KEPT_ROWS,
     AggregateFold,
     CountingFold,
     EvictingFold,
     Fold,
     TopNFold,
+    WeightedFold,
     get_row_types,
 )
 from headrace.core.operators.group_error_context import GroupErrorContext
@@ -111,6 +113,8 @@ def build_fold(
             else AggregateFold(operation, grouping, newest=newest)
         )
         types = fold.input_types
+    if not isinstance(operation, nodes.Apply) and operation.reads_retractions:
+        return WeightedFold(fold, types)
     evict = window.evict if window else None
     if evict is None:
         return fold
@@ -129,11 +133,14 @@ class LazyWindowOperator:
         make: OperatorFactory,
         state: StepState,
         state_name: str,
+        rows_column: str = KEPT_ROWS,
         *,
         by_event: bool,
         watermark_delay_us: int,
     ) -> None:
         """`make` takes the types of the columns; `state_name` names the state with the rows.
+
+        `rows_column`: its column with the lists of rows.
 
         `by_event`: whether the clock is the watermark.
         """
@@ -141,7 +148,7 @@ class LazyWindowOperator:
         self._state = state
         self._by_event = by_event
         columns = state.get_restored_columns(state_name)
-        self._operator = None if columns is None else make(get_row_types(columns))
+        self._operator = None if columns is None else make(get_row_types(columns, rows_column))
         self.watermark_delay_us = watermark_delay_us
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:

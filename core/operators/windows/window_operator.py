@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT
+from headrace.core.operators.changelog.weighted_rows import make_change_rows
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, request_offload
 from headrace.core.operators.windows.due_windows import (
@@ -34,7 +35,7 @@ from headrace.core.operators.windows.window_rows import (
     WindowRows,
 )
 from headrace.core.plan.nodes.windows import Window
-from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.elements import MAX_WATERMARK_US, WEIGHT
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,8 +80,9 @@ class WindowOperator:
             return
         arrived_rows = self._parts.window_rows.split_late(frame)
         if arrived_rows.late_rows is not None:
+            late = arrived_rows.late_rows
             yield from self._parts.context.emit_late_rows(
-                self._window.late_to, arrived_rows.late_rows
+                self._window.late_to, make_change_rows(late) if WEIGHT in late.columns else late
             )
         if arrived_rows.rows.height:
             self._trigger.record_arrival()

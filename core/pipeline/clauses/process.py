@@ -19,7 +19,7 @@ from headrace.core.pipeline.fields import (
 )
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.user_files.references import ClassName
-from headrace.core.pipeline.values import FieldReading, Json, Name, StreamName, choice_of
+from headrace.core.pipeline.values import FieldReading, Flag, Json, Name, StreamName, choice_of
 
 PROCESS_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("class", "function", "code", "file"), "python"),
@@ -89,6 +89,11 @@ class Process(DocumentModel):
         "event_time",
         description="The order in which it receives rows: that of `event_time`, for which they "
         "wait until the watermark has passed them, or that of their `arrival`.",
+    )
+    changes: Flag = Field(
+        False,
+        description="Whether it receives the changes of a table, each as a row with the column "
+        "`_change`, which is `insert` or `delete`; with `order: arrival`.",
     )
     late_to: Name | None = Field(
         None,

@@ -46,6 +46,7 @@ from headrace.core.plan.nodes.parts import (
     find_process_body,
 )
 from headrace.core.plan.nodes.rows import (
+    ChangeColumn,
     ComputedColumn,
     Explode,
     Filter,
@@ -54,6 +55,7 @@ from headrace.core.plan.nodes.rows import (
     Map,
     Project,
     Route,
+    WeightConversion,
 )
 from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.stream_kinds import Append, Retract, StreamKind, Upsert
@@ -72,6 +74,7 @@ __all__ = [
     "AggregatedColumn",
     "Append",
     "Apply",
+    "ChangeColumn",
     "ChangeOrder",
     "ChangelogConversion",
     "ComputedColumn",
@@ -107,6 +110,7 @@ __all__ = [
     "Top",
     "TwoSided",
     "Upsert",
+    "WeightConversion",
     "WindowedOperation",
     "find_process_body",
 ]

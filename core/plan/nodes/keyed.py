@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.api.user_code import UserCode
@@ -68,9 +68,17 @@ class Aggregate:
     @property
     def stores_rows(self) -> bool:
         """Whether it stores the rows that it reads, because removed ones cannot be subtracted."""
+        if self.window is not None:
+            return False
         calls = (call for column in self.columns for call in column.expression.calls)
         subtracts = all(call.accumulator.is_subtractable for call in calls)
         return self.changelog_key is not None or (self.reads_retractions and not subtracts)
+
+    @property
+    def has_rows_in_windows(self) -> bool:
+        """Whether its windows store the rows that it reads, and not partial results."""
+        evicts = self.window is not None and self.window.evict is not None
+        return evicts or (self.window is not None and self.reads_retractions)
 
     @property
     def needs_order(self) -> bool:
@@ -124,11 +132,14 @@ class Top:
     """The key of the upserts that it reads; None if it reads other rows."""
     reads_retractions: bool = False
     """Whether it reads rows that are added and removed."""
+    time_column: str = ""
+    """Of a `dedup` of changes: the column with the event time of its rows, which have no rank."""
 
     @property
     def stores_rows(self) -> bool:
         """Whether it stores all rows that it reads, and not only the first ones."""
-        return self.reads_retractions or self.changelog_key is not None
+        changes = self.reads_retractions or self.changelog_key is not None
+        return changes and self.window is None
 
     def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""
@@ -158,6 +169,8 @@ class Dedup:
     uses_event_time: bool = False
     """Whether the order is event time: rows wait until the watermark has passed them."""
     late_to: str | None = None
+    row: Schema = field(default_factory=lambda: Schema(()))
+    """The columns of its rows."""
     columns: frozenset[str] | None = None
     """The columns of waiting rows that are stored, because they are read; None: all of them."""
     changes: ChangeOrder | None = None
@@ -246,6 +259,8 @@ class Process:
     has_event_time: bool
     body: ProcessBody
     late_to: str | None = None
+    reads_changes: bool = False
+    """Whether its rows are facts about changes."""
 
     @property
     def window(self) -> None:

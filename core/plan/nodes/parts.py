@@ -13,6 +13,7 @@ from headrace.core.plan.nodes.joins import Join, TwoSided
 from headrace.core.plan.nodes.keyed import KeyedOperation, Process, ProcessBody
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.nodes.rows import (
+    ChangeColumn,
     ComputedColumn,
     Explode,
     Filter,
@@ -20,12 +21,24 @@ from headrace.core.plan.nodes.rows import (
     Map,
     Project,
     Route,
+    WeightConversion,
 )
 from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.data_types import BIGINT, BOOLEAN, STRING, Field, Schema, Struct
 from headrace.core.types.elements import DELETE
 
-Operation: TypeAlias = Explode | Filter | Project | Map | Lookup | Route | KeyedOperation | TwoSided
+Operation: TypeAlias = (
+    Explode
+    | Filter
+    | Project
+    | Map
+    | Lookup
+    | Route
+    | ChangeColumn
+    | WeightConversion
+    | KeyedOperation
+    | TwoSided
+)
 
 
 def find_process_body(operation: Operation) -> ProcessBody | None:

@@ -79,6 +79,19 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    """Facts about changes: a row for each copy that is added or removed, with `_change`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightConversion:
+    """The conversion of append-only rows into retractions, row by row: each is added once.
+
+    A union that reads changes begins with it; rows that have weights stay as they are.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """Named outputs: a row goes to the first branch whose condition is true, else to `else`."""
 

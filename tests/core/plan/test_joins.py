@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
-from headrace.core.plan.changelog import infer_join_kind
+from headrace.core.plan.join_kinds import infer_join_kind
 from headrace.core.plan.nodes.matching import (
     AsOfMatch,
     ChangelogMatch,

@@ -166,15 +166,14 @@ def over_changes(step: str, first: str = COUNTS) -> str:
     ("step", "message"),
     [
         (
-            "key: id, window: {tumble: 1s}, aggregate: {m: max(n)}",
-            "aggregate with a window does not take a stream of changes "
-            "[without window it uses the current rows]",
+            "key: id, window: {session: 1s}, aggregate: {m: max(n)}",
+            "a session window does not take a stream of changes [use tumble, slide or cumulate]",
         ),
         (
             "key: id, top: {n: 1, by: n}, ttl: 1h",
             "ttl does not go with a stream of changes: a row stays until a change deletes it",
         ),
-        ("dedup: {key: id}", "dedup does not take a stream of changes"),
+        ("dedup: {key: id}", "dedup by arrival does not take a stream of changes"),
         ("with: {t: now()}, key: n, aggregate: {m: max(t)}", "does not take the processing time"),
         (
             "key: n, aggregate: {m: 'max(if(n > 1, raise_error(name), n))'}, on_error: skip",

@@ -16,6 +16,7 @@ from headrace.core.plan.nodes import (
     Explode,
     Filter,
     Project,
+    Retract,
     Route,
     Sink,
     Source,
@@ -192,10 +193,11 @@ def test_what_would_lose_the_key_of_a_change_is_refused(
     assert infer_kind(operation, Append()) == Append()
 
 
-def test_a_union_takes_no_changes() -> None:
+def test_a_union_takes_no_upserts() -> None:
     assert infer_union_kind((Upsert(("k",)),)) == Upsert(("k",))
     with pytest.raises(ChangelogNotSupported):
         infer_union_kind((Append(), Upsert(("k",))))
+    assert infer_union_kind((Append(), Retract(("k",)))) == Retract()
 
 
 def test_changes_are_hashed_by_their_key_where_parallelism_changes() -> None:

@@ -181,6 +181,11 @@ def _step(
                 found = process_classes.run(operation.body, _grouped(operation.key, rows))
                 others |= _named(step, operation.body, found)
                 rows = others.pop(step.name)
+            case nodes.ChangeColumn():
+                inserted = {CHANGE: INSERT}
+                rows = [replace(row, values={**row.values, **inserted}) for row in rows]
+            case nodes.WeightConversion():
+                pass  # the same table
             case nodes.ChangelogConversion():
                 # The same table, of which each row is inserted.
                 values = {CHANGE: INSERT, SEQUENCE: 1}
@@ -379,7 +384,7 @@ def _top(operation: nodes.Top, rows: Rows, course: Course) -> Iterator[Row]:
             ranked = _ranked(operation.by, list(found.rows))[: operation.rows]
             for rank, row in enumerate(ranked, 1):
                 time = found.end - 1 if found.end is not None else row.time
-                values = {**row.values, "rank": rank}
+                values = {**row.values, **({} if operation.time_column else {"rank": rank})}
                 yield Row(values, time, (time or 0, number, rank), found.clock_us)
 
 

@@ -1,8 +1,9 @@
-"""Random queries over tables: joins by any columns, aggregates and tops of rows that change."""
+"""Random queries over tables: joins by any columns, unions, aggregates and tops of their rows."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -45,7 +46,27 @@ BY_KEY = [
     "key: k, top: {n: 2, by: [v desc, w, s, x, j]}",
     "key: s, top: {n: 1, by: [k, v, w, x, j]}",
 ]
-"""Clauses of a last step whose rows have no key, or have one."""
+BY_TIME = [
+    "dedup: {key: s, order: event_time}",
+    "dedup: {key: [w, k], keep: last, order: event_time}",
+]
+BY_WINDOW = [
+    "key: s, window: {tumble: 10s}, aggregate: {n: count(*), total: sum(v), most: max(w)}",
+    "window: {slide: 9s, every: 3s}, aggregate: {n: count(*), kinds: count(distinct k)}",
+    "key: k, window: {cumulate: 20s, every: 5s}, aggregate: {least: min(v), n: count(*)}",
+    "key: w, window: {slide: 2s, every: 5s}, aggregate: {n: count(*)}, having: n > 1",
+    "key: s, window: {tumble: 20s}, top: {n: 2, by: [v desc, w, k, x, j]}",
+]
+CODE = Path(__file__).parents[1] / "user_code" / "table_changes.py"
+RETURNS = "changes: true, returns: {s: string, n: bigint, total: bigint}"
+OF_CHANGES = [
+    f"map: {{python: '{CODE}:signed', mode: row, {RETURNS}}}",
+    f"map: {{python: '{CODE}:signed_batch', {RETURNS}}}",
+    f"key: s, process: {{python: '{CODE}:Signed', order: arrival, {RETURNS}}}",
+]
+"""Clauses of a last step whose rows have no key, have one, depend on the times of its input, are
+windows of it, or are facts about changes.
+"""
 
 
 SOURCE_TABLES = {
@@ -63,46 +84,63 @@ def table(
 ) -> str:
     """Draw a step that makes a table of a source's rows."""
     condition = draw(st.sampled_from(["v is not null", "v > 0", "(x is null or x > 0)"]))
+    columns = "select: [k, s, v, x, at]"
     if is_table:
-        return f"  {name}: {{from: {source}, where: '{condition}'}}\n"
+        return f"  {name}: {{from: {source}, where: '{condition}', {columns}}}\n"
     kind = draw(st.sampled_from([*TABLES][0 if can_be_facts else 1 :]))
     key = draw(st.sampled_from(["k", "v", "[k, s]"])) if kind == "latest" else "k"
     clauses = TABLES[kind].replace("KEY", key)
     text = f"  {name}_rows: {{from: {source}, {clauses or 'where: true'}}}\n"
-    return f"{text}  {name}: {{from: {name}_rows, where: '{condition}'}}\n"
+    return f"{text}  {name}: {{from: {name}_rows, where: '{condition}', {columns}}}\n"
 
 
 @st.composite
 def steps(
-    draw: st.DrawFn, last: Sequence[str] = (*WITHOUT_KEY, *BY_KEY), tables: Collection[str] = ()
+    draw: st.DrawFn,
+    lasts: Sequence[Sequence[str]] = (
+        WITHOUT_KEY,
+        BY_KEY,
+        BY_TIME,
+        BY_WINDOW,
+        OF_CHANGES,
+    ),
+    tables: Collection[str] = (),
 ) -> str:
     """Draw the steps after the sources `a` and `b`; the last is called `step`.
 
     `tables` are the sources that are tables.
     """
-    type = draw(st.sampled_from(TYPES))
+    type = draw(st.sampled_from((*TYPES, "union")))
     at_once = type in RETRACTING_JOIN_TYPES and draw(st.booleans())
     is_left_table = draw(st.booleans())
     may_be_facts = at_once or not is_left_table or "b" in tables
     mine = draw(table("a", "mine", can_be_facts=may_be_facts, is_table="a" in tables))
     may_be_facts = at_once or is_left_table
     theirs = draw(table("b", "theirs", can_be_facts=may_be_facts, is_table="b" in tables))
+    clauses = draw(st.sampled_from(lasts))
+    last = f"  step: {{from: joined, {draw(st.sampled_from(clauses))}}}\n"
+    if clauses is OF_CHANGES:
+        sums = "key: s, aggregate: {n: sum(n), total: sum(total)}, having: n <> 0"
+        last = f"{last.replace('step:', 'facts:')}  step: {{from: facts, {sums}}}\n"
+    if type == "union":
+        return f"{mine}{theirs}  joined: {{from: [mine, theirs], {ALONE}}}\n{last}"
     if type == "full" and "b" not in tables:
         # In a full join by their keys, rows of both sides with null keys are not distinguished.
         theirs = theirs.replace("{from: b, ", "{from: b, where: k is not null, ")
         theirs = theirs.replace("where: k is not null, where: true", "where: k is not null")
     columns = ALONE if type in ("semi", "anti") else BOTH
     sides = "left: {from: mine, as: a}, right: {from: theirs, as: b}"
+    # Rows of a join by keys have no times of their own.
+    on = "a.x = b.x" if clauses in (BY_TIME, BY_WINDOW) else draw(ON)
     emit = ", emit: at_once" if at_once else ""
-    join = f"join: {{{sides}, on: '{draw(ON)}', type: {type}{emit}}}"
+    join = f"join: {{{sides}, on: '{on}', type: {type}{emit}}}"
     joined = f"  joined: {{{join}, {columns}}}\n"
-    return f"{mine}{theirs}{joined}  step: {{from: joined, {draw(st.sampled_from(last))}}}\n"
+    return f"{mine}{theirs}{joined}{last}"
 
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> str:
     """Return the text of a pipeline from `left` and `right` to `out`, all in memory."""
-    rest = f"event_time: at, watermark: {{delay: {SPREAD_S}s}}"
     sources, tables = "sources:\n", set[str]()
     for name, data in (("a", "left"), ("b", "right")):
         schema, more = SCHEMA, ""
@@ -110,9 +148,12 @@ def pipelines(draw: st.DrawFn) -> str:
             tables.add(name)
             schema = f"{SCHEMA[:-1]}, {CHANGE}: string}}"
             more = f", on_error: skip, {SOURCE_TABLES[kind]}"
-        sources += f"  {name}: {{memory: {{data: {data}}}, schema: {schema}, {rest}{more}}}\n"
-    text = draw(steps(tables=tables))
-    return f"{sources}steps:\n{text}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
+        sources += f"  {name}: {{memory: {{data: {data}}}, schema: {schema}, TIME{more}}}\n"
+    made = draw(steps(tables=tables))
+    # A row that is removed from a closed window is late, so windows close at the end.
+    delay = SPREAD_S + 1 if "window:" in made else SPREAD_S
+    sources = sources.replace("TIME", f"event_time: at, watermark: {{delay: {delay}s}}")
+    return f"{sources}steps:\n{made}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
 
 
 def add_changes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -18,6 +19,7 @@ from headrace.core.expressions.typed import (
     walk,
 )
 from headrace.core.types.data_types import to_polars
+from headrace.core.types.elements import EVENT_TIME
 
 Value = Any
 
@@ -50,13 +52,19 @@ def frame_of(rows: Sequence[Row], expressions: Sequence[TypedExpression]) -> pl.
         if isinstance(node, ColumnReference)
     }
     data = {
-        name: pl.Series(name, [row.values[name] for row in rows], dtype=type)
+        name: pl.Series(name, [_value(row, name) for row in rows], dtype=type)
         for name, type in types.items()
     }
     if any(PROCESSING_TIME in find_inputs(each) for each in expressions):
         clocks = [row.clock_us for row in rows]
         data[PROCESSING_TIME] = pl.Series(PROCESSING_TIME, clocks, dtype=pl.Int64)
     return pl.DataFrame({"__row": pl.Series("__row", range(len(rows))), **data})
+
+
+def _value(row: Row, name: str) -> Value:
+    if name != EVENT_TIME or row.time is None:
+        return row.values.get(name) if name == EVENT_TIME else row.values[name]
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=row.time)
 
 
 def same(value: Value) -> Value:

@@ -127,9 +127,18 @@ def drawn(draw: st.DrawFn) -> Chains:
     for number in range(TABLES):
         name = f"t{number}_"
         steps = re.sub(
-            r"\b(mine|theirs|joined|step)(?=\b|_)",
+            r"\b(mine|theirs|joined|facts|step)(?=\b|_)",
             rf"{name}\1",
-            draw(random_tables.steps(random_tables.BY_KEY)),
+            draw(
+                random_tables.steps(
+                    (
+                        random_tables.BY_KEY,
+                        random_tables.BY_TIME,
+                        random_tables.BY_WINDOW,
+                        random_tables.OF_CHANGES,
+                    )
+                )
+            ),
         )
         chains.steps.append(steps)
         chains.ends.append(f"{name}step")

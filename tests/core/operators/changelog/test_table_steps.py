@@ -1,0 +1,309 @@
+"""Steps over rows that are inserted, updated and deleted, by hand, with the real runtime."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from headrace.connectors.memory import InMemoryData
+from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.plan import nodes
+from tests.support.plans import SOURCE, said
+from tests.support.runtime.committed_output import Values, ended
+from tests.support.runtime.memory_pipelines import bounds_of, job_of, run_simulated
+from tests.support.user_code import table_changes
+
+TABLE = """\
+sources:
+  rows:
+    memory: {data: in}
+    schema: {id: bigint, g: string, v: bigint, gone: boolean, at: timestamp}
+    event_time: at
+    watermark: {delay: 0s}
+steps:
+  latest: {from: rows, dedup: {key: id, keep: last}}
+  table: {from: latest, where: not gone, select: [id, g, v, at]}
+"""
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+Change = tuple[int, str, int | None, int]
+"""The id, the group, the value (None deletes the row), and the second of a change."""
+
+
+def at(second: int) -> datetime:
+    return BEGIN + timedelta(seconds=second)
+
+
+def events(*chunks: Sequence[Change]) -> list[Any]:
+    """Return the chunks as frames, with pauses between them."""
+    types = {"id": pl.Int64(), "g": pl.String(), "v": pl.Int64(), "gone": pl.Boolean()}
+    schema = {**types, "at": pl.Datetime("us", "UTC")}
+    frames = (
+        pl.DataFrame(
+            [(id, g, v, v is None, at(second)) for id, g, v, second in chunk], schema, orient="row"
+        )
+        for chunk in chunks
+    )
+    return [*chain.from_iterable((frame, 1.0) for frame in frames)]
+
+
+def run(
+    folder: Path, steps: str, *chunks: Sequence[Change], sinks: str = ""
+) -> tuple[nodes.Plan, InMemoryData]:
+    """Run steps that read `table`; the last one, `step`, is written to `out`."""
+    memory = InMemoryData({"in": {"0": events(*chunks)}})
+    text = f"settings: {{parallelism: 2}}\n{TABLE}{steps}sinks:\n  out: {{from: step, memory: "
+    job = job_of(folder, f"{text}{{data: out}}}}\n{sinks}", memory, KernelExecutor(), bounds_of(1))
+    outcome = run_simulated(job, 1)
+    assert outcome.failure is None, outcome.failure
+    return job.plan, memory
+
+
+def final(folder: Path, steps: str, *chunks: Sequence[Change]) -> Counter[Values]:
+    """Return the output after all its changes."""
+    plan, memory = run(folder, steps, *chunks)
+    sink = plan.part("out")
+    assert isinstance(sink, nodes.Sink)
+    stream = plan.streams[sink.input]
+    return ended(memory, stream.kind, stream.schema.names)
+
+
+def facts(memory: InMemoryData, *names: str) -> Counter[Values]:
+    """Return the rows of an append-only output."""
+    return Counter(row for frame in memory.outputs["out"] for row in frame.select(names).rows())
+
+
+def test_facts_and_a_table_are_united(tmp_path: Path) -> None:
+    steps = (
+        "  facts: {from: rows, where: v > 10, select: [id, g, v, at]}\n"
+        "  both: {from: [table, facts]}\n"
+        "  step: {from: both, key: g, aggregate: {n: count(*), total: sum(v)}}\n"
+    )
+    found = final(
+        tmp_path, steps, [(1, "a", 20, 0), (2, "b", 5, 1)], [(1, "b", 7, 2)], [(2, "b", None, 3)]
+    )
+    assert found == {("a", 1, 20): 1, ("b", 1, 7): 1}
+
+
+def test_the_next_row_of_a_dedup_takes_the_place_of_a_deleted_one(tmp_path: Path) -> None:
+    last = "  step: {from: table, dedup: {key: g, keep: last, order: event_time}, drop: at}\n"
+    came: list[Sequence[Change]] = [[(1, "a", 10, 0), (2, "a", 20, 1), (3, "b", 30, 2)]]
+    assert final(tmp_path, last, *came) == {(2, "a", 20): 1, (3, "b", 30): 1}
+    came += [[(2, "a", None, 3)], [(3, "b", None, 4)]]
+    assert final(tmp_path, last, *came) == {(1, "a", 10): 1}
+    first = last.replace("keep: last, ", "")
+    assert final(tmp_path, first, *came, [(1, "a", None, 5)]) == {}
+    assert final(tmp_path, first, *came, [(4, "a", 1, 5)]) == {(1, "a", 10): 1}
+
+
+def test_a_row_that_is_written_again_unchanged_has_its_new_event_time(tmp_path: Path) -> None:
+    steps = (
+        "  timeless: {from: table, select: [id, g]}\n"
+        "  step: {from: timeless, dedup: {key: g, keep: last, order: event_time}}\n"
+    )
+    assert final(tmp_path, steps, [(1, "a", 10, 0), (2, "a", 20, 1)], [(1, "a", 10, 2)]) == {
+        (1, "a"): 1
+    }
+
+
+def test_rows_with_equal_times_are_ranked_by_their_values(tmp_path: Path) -> None:
+    step = "  step: {from: table, dedup: {key: g, order: event_time}, select: [g, v]}\n"
+    for chunk in ([(1, "a", 10, 0), (0, "a", 20, 0)], [(0, "a", 20, 0), (1, "a", 10, 0)]):
+        assert final(tmp_path, step, chunk) == {("a", 20): 1}
+
+
+CODE = Path(table_changes.__file__)
+CHANGES: list[Sequence[Change]] = [
+    [(1, "a", 10, 0), (2, "b", 20, 1)],
+    [(1, "b", 10, 2)],
+    [(2, "b", None, 3)],
+]
+
+
+def test_a_function_gets_each_change_as_a_row(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(
+        "def same(row):\n    return {n: row[n] for n in ('g', 'v', '_change')}\n"
+    )
+    returns = "returns: {g: string, v: bigint, _change: string}, changes: true"
+    step = f"  step: {{from: table, map: {{python: 'm.py:same', mode: row, {returns}}}}}\n"
+    _, memory = run(tmp_path, step, *CHANGES)
+    assert facts(memory, "g", "v", "_change") == {
+        ("a", 10, "insert"): 1,
+        ("b", 20, "insert"): 1,
+        ("a", 10, "delete"): 1,
+        ("b", 10, "insert"): 1,
+        ("b", 20, "delete"): 1,
+    }
+
+
+@pytest.mark.parametrize("name", ["Signed", "SignedBatches"])
+def test_a_class_gets_the_changes_of_each_key(tmp_path: Path, name: str) -> None:
+    returns = "returns: {g: string, n: bigint, total: bigint}"
+    process = f"process: {{python: '{CODE}:{name}', order: arrival, changes: true, {returns}}}"
+    steps = "  renamed: {from: table, select: {g: g, w: v, v: v}}\n"
+    steps += f"  step: {{from: renamed, key: g, {process}}}\n"
+    _, memory = run(tmp_path, steps, *CHANGES)
+    assert facts(memory, "g", "n", "total") == {("a", 1, 10): 1, ("b", 1, 20): 1} | {
+        ("a", -1, -10): 1,
+        ("b", 1, 10): 1,
+        ("b", -1, -20): 1,
+    }
+
+
+def test_a_row_moves_from_one_window_to_another(tmp_path: Path) -> None:
+    windows = "window: {tumble: 10s}, aggregate: {n: count(*), total: sum(v)}"
+    step = f"  step: {{from: table, key: g, {windows}, select: [g, window_start, n, total]}}\n"
+    came: list[Sequence[Change]] = [
+        [(1, "a", 10, 0), (2, "a", 20, 1), (3, "b", 5, 2)],
+        [(1, "a", 10, 12)],
+    ]
+    assert final(tmp_path, step, *came, [(3, "b", None, 25)]) == {
+        ("a", at(0), 1, 20): 1,
+        ("b", at(0), 1, 5): 1,
+        ("a", at(10), 1, 10): 1,
+    }
+
+
+def test_the_best_rows_of_a_window_are_those_that_are_there_when_it_ends(tmp_path: Path) -> None:
+    step = "  step: {from: table, key: g, window: {tumble: 10s}, top: {n: 1, by: v desc}, drop: at}"
+    came: list[Sequence[Change]] = [
+        [(1, "a", 10, 0), (2, "a", 20, 1), (3, "b", 5, 2)],
+        [(2, "a", None, 3)],
+    ]
+    assert final(tmp_path, f"{step}\n", *came, [(3, "b", 6, 4)]) == {
+        (1, "a", 10, 1): 1,
+        (3, "b", 6, 1): 1,
+    }
+
+
+def test_a_change_of_a_closed_window_is_late(tmp_path: Path) -> None:
+    windows = "window: {tumble: 10s, late_to: late}, aggregate: {n: count(*)}"
+    step = f"  step: {{from: table, key: g, {windows}, select: [g, window_start, n]}}\n"
+    late = "  late_out: {from: late, memory: {data: late}}\n"
+    came: list[Sequence[Change]] = [
+        [(1, "a", 10, 0), (2, "a", 20, 1)],
+        [(3, "b", 5, 15)],
+        [(1, "a", 99, 16)],
+    ]
+    _, memory = run(tmp_path, step, *came, sinks=late)
+    assert facts(memory, "g", "window_start", "n") == {
+        ("a", at(0), 2): 1,
+        ("a", at(10), 1): 1,
+        ("b", at(10), 1): 1,
+    }
+    (frame,) = memory.outputs["late"]
+    assert frame.select("id", "v", "_change").rows() == [(1, 10, "delete")]
+
+
+OWN_TIMES = (
+    "by the event time of rows, but rows of an aggregate, a top or a join by keys have that of "
+    "their last change [put it before the aggregate or top, or into the step of the join]"
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (
+            "map: {python: 'm.py:f', returns: {a: int}}",
+            "map does not take a stream of changes [map: {..., changes: true} gets changes as rows"
+            " with a column _change]",
+        ),
+        (
+            "key: name, process: {python: 'm.py:C', returns: {a: int}}",
+            "process does not take a stream of changes [process: {..., changes: true, order: "
+            "arrival} gets changes as rows with a column _change]",
+        ),
+        (
+            "key: name, process: {python: 'm.py:C', changes: true, returns: {a: int}}",
+            "process: changes come in the order of arrival [add order: arrival]",
+        ),
+        (
+            "with: {_change: name}, key: name, process: {python: 'm.py:C', order: arrival, "
+            "changes: true, returns: {a: int}}",
+            'there is a column "_change" already [rename it in an earlier step]',
+        ),
+        ("lookup: {file: {path: x.csv}, on: [id], add: {a: int}}", "lookup does not take"),
+        *(
+            (f"key: name, window: {{{window}}}, aggregate: {{n: count(*)}}", message)
+            for window, message in (
+                ("session: 1s", "a session window does not take a stream of changes [use tumble, "),
+                ("count: 2", "a count window does not take a stream of changes"),
+                ("global: true", "a global window does not take a stream of changes"),
+                ("tumble: 1s, time: processing", "a window of processing time does not take"),
+                ("tumble: 1s, lateness: 1s", "window: lateness does not go with a stream of"),
+                ("tumble: 9s, trigger: {every: 1s}", "window: trigger does not go with a stream"),
+                ("tumble: 1s, evict: {last: 1}", "window: evict does not go with a stream of"),
+            )
+        ),
+        (
+            "dedup: {key: v}",
+            "dedup by arrival does not take a stream of changes [add order: event_time, as changes "
+            "arrive in any order]",
+        ),
+        (
+            "dedup: {key: v, order: event_time, ttl: 1h}",
+            "dedup: ttl does not go with a stream of changes: a row stays until a change deletes it"
+            " [leave it out]",
+        ),
+        (
+            "dedup: {key: v, order: event_time, late_to: late}",
+            "dedup: late_to does not go with a stream of changes: no row is late [leave it out]",
+        ),
+    ],
+)
+def test_a_clause_that_means_nothing_over_changes_is_refused(
+    tmp_path: Path, step: str, message: str
+) -> None:
+    sinks = "out: {from: step, console: {}}"
+    late = ", late: {from: late, console: {}}" if "late_to" in step else ""
+    steps = "steps:\n  latest: {from: orders, dedup: {key: id, keep: last}}\n"
+    text = f"{SOURCE}{steps}  step: {{from: latest, {step}}}\nsinks: {{{sinks}{late}}}\n"
+    (tmp_path / "m.py").write_text(CLASS)
+    lines = said(tmp_path, text)
+    assert any(message in line for line in lines), lines
+
+
+CLASS = """
+import headrace
+
+def f(rows):
+    return rows
+
+class C(headrace.Process):
+    def on_row(self, row, state, out):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "dedup: {key: rank, order: event_time}",
+        "key: rank, window: {tumble: 1s}, aggregate: {n: count(*)}",
+    ],
+)
+def test_rows_without_times_of_their_own_are_refused(tmp_path: Path, step: str) -> None:
+    steps = (
+        "steps:\n  sums: {from: orders, key: id, top: {n: 2, by: price}}\n"
+        f"  step: {{from: sums, {step}}}\n"
+    )
+    text = f"{SOURCE}{steps}sinks: {{out: {{from: step, console: {{}}}}}}\n"
+    assert [each for each in said(tmp_path, text) if OWN_TIMES in each]
+
+
+def test_a_dedup_of_a_table_without_an_end_stores_its_rows(tmp_path: Path) -> None:
+    steps = (
+        "steps:\n  latest: {from: orders, dedup: {key: id, keep: last}}\n"
+        "  step: {from: latest, dedup: {key: name, order: event_time}}\n"
+    )
+    source = SOURCE.replace("{path: in}", "{path: in, watch: 1s}")
+    text = f"{source}{steps}sinks: {{out: {{from: step, console: {{}}}}}}\n"
+    message = 'step "step": every row is stored until a change removes it'
+    assert any(message in line for line in said(tmp_path, text))

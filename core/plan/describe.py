@@ -78,14 +78,14 @@ _CHANGE_FORMS: Mapping[ChangeForm, str] = {
 def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
     """Yield the clauses of an operation, one per line."""
     match operation:
-        case Dedup(key, changes=ChangeOrder() as changes):
+        case Dedup(key, changes=ChangeOrder() as order):
             expiry = f", {_format_ttl(operation.ttl)} for deletions" if operation.ttl else ""
-            yield f"newest change by {_format_key(key)}, {_describe_change_order(changes)}{expiry}"
+            yield f"newest change by {_format_key(key)}, {_describe_change_order(order)}{expiry}"
         case Dedup(key, keep, ttl):
-            order = " by event time" if operation.uses_event_time else ""
+            by_time = " by event time" if operation.uses_event_time else ""
             expiry = f", {_format_ttl(ttl)}" if ttl else ""
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
-            yield f"dedup by {_format_key(key)}, keep {keep}{order}{expiry}{late}"
+            yield f"dedup by {_format_key(key)}, keep {keep}{by_time}{expiry}{late}"
         case ChangelogConversion():
             by = _format_key(operation.key) or "no key: one row"
             described = _CHANGE_FORMS[operation.form] if operation.form else operation.output

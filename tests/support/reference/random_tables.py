@@ -67,6 +67,7 @@ OF_CHANGES = [
 """Clauses of a last step whose rows have no key, have one, depend on the times of its input, are
 windows of it, or are facts about changes.
 """
+LASTS = (WITHOUT_KEY, BY_KEY, BY_TIME, BY_WINDOW, OF_CHANGES)
 
 
 SOURCE_TABLES = {
@@ -97,13 +98,7 @@ def table(
 @st.composite
 def steps(
     draw: st.DrawFn,
-    lasts: Sequence[Sequence[str]] = (
-        WITHOUT_KEY,
-        BY_KEY,
-        BY_TIME,
-        BY_WINDOW,
-        OF_CHANGES,
-    ),
+    lasts: Sequence[Sequence[str]] = LASTS,
     tables: Collection[str] = (),
 ) -> str:
     """Draw the steps after the sources `a` and `b`; the last is called `step`.
@@ -139,7 +134,7 @@ def steps(
 
 
 @st.composite
-def pipelines(draw: st.DrawFn) -> str:
+def pipelines(draw: st.DrawFn, lasts: Sequence[Sequence[str]] = LASTS) -> str:
     """Return the text of a pipeline from `left` and `right` to `out`, all in memory."""
     sources, tables = "sources:\n", set[str]()
     for name, data in (("a", "left"), ("b", "right")):
@@ -149,7 +144,7 @@ def pipelines(draw: st.DrawFn) -> str:
             schema = f"{SCHEMA[:-1]}, {CHANGE}: string}}"
             more = f", on_error: skip, {SOURCE_TABLES[kind]}"
         sources += f"  {name}: {{memory: {{data: {data}}}, schema: {schema}, TIME{more}}}\n"
-    made = draw(steps(tables=tables))
+    made = draw(steps(lasts, tables))
     # A row that is removed from a closed window is late, so windows close at the end.
     delay = SPREAD_S + 1 if "window:" in made else SPREAD_S
     sources = sources.replace("TIME", f"event_time: at, watermark: {{delay: {delay}s}}")

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from headrace.core.api.failures import ConnectorError, build_failure
+from headrace.core.api.kernel_executor import wait_until_done
 from headrace.core.api.snapshots import SnapshotError
 from headrace.core.api.splits import Failure, SubtaskId
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
@@ -187,22 +188,31 @@ class Job:
         )
         try:
             self._require_attempt()
-            await self._prepare_workers(count)
+            await self._prepare_workers(change)
             self.release_checkpoint(await self._require_attempt().take_checkpoint())
             self._require_attempt().stop_for_rescale(partial(self._record_pause, change))
         except BaseException:
             try:
                 await self.spec.workers.prepare(self.spec.worker_count)
             finally:
-                self._pending_rescale = None
+                if self._pending_rescale is change:
+                    self._pending_rescale = None
             raise
         return await asyncio.shield(change.result)
 
-    async def _prepare_workers(self, count: int) -> None:
+    async def _prepare_workers(self, change: PendingRescale) -> None:
+        """Prepare the workers of a rescale. A failure or the end of the job rejects it at once."""
+        preparing = asyncio.create_task(self.spec.workers.prepare(change.worker_count))
         try:
-            await self.spec.workers.prepare(count)
+            await asyncio.wait((preparing, change.result), return_when=asyncio.FIRST_COMPLETED)
+            if change.result.done():
+                change.result.result()
+            await preparing
         except ConnectorError as error:
             raise RequestRejected(error.message, error.hint) from error
+        finally:
+            preparing.cancel()
+            await wait_until_done(preparing)
 
     def _record_pause(self, change: PendingRescale) -> None:
         change.record_pause()

@@ -201,7 +201,7 @@ def test_workers_that_cannot_be_started_are_given_up_for_those_before(
     assert life.totals() == WHOLE
 
 
-def test_a_job_that_stops_while_workers_start_rejects_the_rescale(tmp_path: Path) -> None:
+def test_the_end_of_a_job_does_not_wait_for_workers_that_start(tmp_path: Path) -> None:
     life = asked(tmp_path)
 
     async def ask(job: Job) -> None:
@@ -211,12 +211,44 @@ def test_a_job_that_stops_while_workers_start_rejects_the_rescale(tmp_path: Path
         rescaling = asyncio.create_task(job.rescale(life.plan(3), 2))
         await asyncio.sleep(1)
         job.stop()
-        with pytest.raises(RequestRejected, match="the job is"):
+        with pytest.raises(RequestRejected, match="the job has ended"):
             await rescaling
         assert [call[1] for call in provider.calls if isinstance(call, tuple)] == [2, 1]
 
     life.ask = ask
     assert life.run(1).is_stopped
+
+
+@dataclass(slots=True)
+class SlowProvider(InProcessProvider):
+    """Takes a time to prepare more than one worker."""
+
+    prepare_s: float
+
+    async def prepare(self, count: int) -> None:
+        if count > 1:
+            await asyncio.sleep(self.prepare_s)
+
+
+@pytest.mark.parametrize("prepare_s", [3, 1e6])
+def test_a_failure_while_workers_start_rejects_the_rescale(
+    tmp_path: Path, prepare_s: float
+) -> None:
+    life = asked(tmp_path)
+
+    async def ask(job: Job) -> None:
+        job.spec = replace(job.spec, workers=SlowProvider(prepare_s))
+        await asyncio.sleep(5.5)
+        life.memory.unread = 0
+        with pytest.raises(RequestRejected, match="the job has failed: the memory is out of order"):
+            await job.rescale(life.plan(3), 2)
+        await asyncio.sleep(5)
+        life.answers.append((job.status, job.spec.worker_count))
+
+    life.ask = ask
+    assert life.run(1, Fate(restart=PATIENT)).failure is None
+    assert life.answers == [("running", 1)]
+    assert life.totals() == WHOLE
 
 
 def test_a_stop_goes_before_a_rescale(tmp_path: Path) -> None:

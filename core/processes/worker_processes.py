@@ -103,6 +103,16 @@ class WorkerLink:
         if self._end:
             raise ConnectorError(f"worker {self.number} cannot be started: {self._end}")
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the process was killed or has ended, and its loss is not reported yet."""
+        was_ended = bool(self._why) or self.control.lost is not None
+        return was_ended and not self._tasks[0].done()
+
+    async def wait_until_lost(self) -> None:
+        """Wait until the process has ended, and its loss is reported."""
+        await asyncio.wait(self._tasks[:1])
+
     async def end(self) -> None:
         """End the process, which need not finish anything, without counting it as lost."""
         self._record_end("the job has restarted or ended")
@@ -194,6 +204,8 @@ class WorkerProcesses:
             self._pool = None
             return await start_in_process(spec, connectors, send)
         descriptions = await connectors.describe_for_workers()
+        while ending := [link for link in self._links.values() if link.is_ending]:
+            await asyncio.gather(*(link.wait_until_lost() for link in ending))
         # From here to the end without waiting: a worker lost meanwhile would be lost to no attempt.
         start_link = partial(self._start_link, count)
         for number in range(1, count + 1):

@@ -72,7 +72,10 @@ def test_a_receiver_that_ignores_a_backlog_is_found(
 def test_a_message_that_is_taken_for_one_of_a_later_attempt_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some messages are on their way for longer than the coordinator waits for subtasks to end."""
+    """Some messages are on their way for longer than the coordinator waits for subtasks to end.
+
+    They arrive in a later attempt if that does not wait for the end of the worker that was killed.
+    """
 
     def deliver_late(self: WorkerProcesses, link: WorkerLink, message: AttemptMessage) -> None:
         if self._pool is not None:
@@ -84,6 +87,7 @@ def test_a_message_that_is_taken_for_one_of_a_later_attempt_is_found(
         kills = [(1, 20.0), (2, 45.0), (1, 75.0)]
         simulation.run([Fate(strikes=[Strike("kill", n, None, at, 0.0) for n, at in kills])])
 
+    monkeypatch.setattr(WorkerLink, "is_ending", False)
     monkeypatch.setattr(WorkerProcesses, "_deliver", deliver_late)
     for seed in range(40):
         try:

@@ -64,6 +64,38 @@ async def _lose_between_attempts(folder: Path) -> None:
             assert set(cast("Any", pool).workers) == {1, 2}
 
 
+def test_a_killed_worker_is_not_used_by_the_next_attempt(tmp_path: Path) -> None:
+    asyncio.run(_kill_between_attempts(tmp_path))
+
+
+async def _kill_between_attempts(folder: Path) -> None:
+    (folder / "waiting_worker.py").write_text(MODULE)
+    lost: list[tuple[int, str]] = []
+
+    def start(number: int, count: int) -> WorkerProcess:
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        return start_process(number, "waiting_worker", environment, lambda line, is_error: None)
+
+    async def describe() -> dict[str, Document]:
+        return {}
+
+    workers = WorkerProcesses(
+        lambda number: cast("WorkerSetup", None),
+        start,
+        report_lost=lambda number, why: lost.append((number, why)),
+    )
+    connectors = cast("OpenConnectors", SimpleNamespace(describe_for_workers=describe))
+    async with workers:
+        pools: list[Any] = []
+        for attempt in (1, 2):
+            spec = cast("WorkerSpec", SimpleNamespace(attempt=attempt, worker_count=2))
+            pools.append(await workers.start_attempt(spec, connectors, lambda event: None))
+            if attempt == 1:
+                pools[0].workers[1].kill("it did not end its subtasks")
+        assert lost == [(1, "it did not end its subtasks")]
+        assert [pools[1].workers[n] is pools[0].workers.get(n) for n in (1, 2)] == [False, True]
+
+
 def test_a_process_that_is_lost_before_it_is_ready_cannot_be_prepared(tmp_path: Path) -> None:
     asyncio.run(_lose_before_ready(tmp_path))
 

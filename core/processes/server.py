@@ -73,8 +73,8 @@ class WorkerEnvironment:
     """
     bounds: ChannelBounds
     store: SnapshotStore | None
-    on_restored: Callable[[], None] = lambda: None
-    """Called when the subtasks of an attempt have their restored state."""
+    discard_leftovers: Callable[[], None] = lambda: None
+    """Removes the files that were kept for restores: called after each restore, and at the end."""
 
 
 class WorkerServer:
@@ -99,6 +99,7 @@ class WorkerServer:
         await asyncio.wait((handling, receiving), return_when=asyncio.FIRST_COMPLETED)
         handling.cancel()
         await asyncio.gather(handling, return_exceptions=True)
+        self._environment.discard_leftovers()
         if receiving.done():
             receiving.result()
         else:
@@ -225,7 +226,7 @@ class AttemptShare:
         channels = self._open_channels(plan)
         self._worker = build_worker(spec, self._connectors, channels, self._send_event)
         await self._worker.receive(command.deploy)
-        await environment.run_context.kernel_executor.run_blocking(environment.on_restored)
+        await environment.run_context.kernel_executor.run_blocking(environment.discard_leftovers)
         self._reporting = asyncio.create_task(self._send_reports())
 
     def _open_channels(self, plan: nodes.Plan) -> ChannelEnds:

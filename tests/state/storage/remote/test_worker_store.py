@@ -203,6 +203,7 @@ def test_a_killed_worker_and_those_beside_it_restore_from_files_on_this_machine(
     tables = re.findall(rb'"\d+\.sst":\{"blob":"([0-9a-f]+)"', manifest.data)
     assert tables, manifest.data[1000:]
     assert not {*list_read_blobs(proxy)} & {each.decode() for each in tables}
+    assert not [*tmp_path.rglob("worker-*-left")]
     assert count_lines(tmp_path / "out") == 10_000
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Protocol
 
-from headrace.core.api.failures import build_failure
+from headrace.core.api.failures import ConnectorError, build_failure
 from headrace.core.api.snapshots import find_blobs
 from headrace.core.api.splits import Failure, SubtaskId
 from headrace.core.api.state import Document
@@ -250,7 +250,10 @@ class ProcessPool:
         )
 
     def _connect_workers(self) -> dict[int, dict[int, StreamEnd]]:
-        """Return the end of a stream for each worker to each of its peers."""
+        """Return the end of a stream for each worker to each of its peers.
+
+        Raises ConnectorError if the system does not allow so many.
+        """
         talking = {
             frozenset((self._placement[writer], self._placement[reader]))
             for _, writer, reader in list_channels(self.spec.plan)
@@ -258,7 +261,14 @@ class ProcessPool:
         ends: dict[int, dict[int, StreamEnd]] = {}
         for one, other in combinations(self.workers, 2):
             if {one, other} in talking:
-                pair = self.open_pair()
+                try:
+                    pair = self.open_pair()
+                except OSError as error:
+                    for end in (end for of_one in ends.values() for end in of_one.values()):
+                        end.close()
+                    message = f"{len(self.workers)} workers cannot be connected: {error.strerror}"
+                    hint = "raise the limit of open files (ulimit -n), or use fewer workers"
+                    raise ConnectorError(message, hint) from error
                 ends.setdefault(one, {})[other] = pair[0]
                 ends.setdefault(other, {})[one] = pair[1]
         return ends

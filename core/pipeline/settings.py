@@ -31,7 +31,8 @@ INACTIVE_SETTINGS: tuple[str, ...] = ()
 """Settings (dotted paths) that are checked, but have no effect yet."""
 
 MAX_KEY_GROUPS = 32768
-MAX_WORKERS = 256
+MAX_WORKERS = 254
+"""Each worker gets connections to all others in one message, which holds 253."""
 AUTO_WORKERS = 0
 """`workers: auto`, until `worker_choice` has chosen the number."""
 
@@ -45,9 +46,9 @@ interval_reading = ScalarReading(
 
 
 workers_reading = ScalarReading(
-    "a whole number from 1 to 256, or auto",
+    "a whole number from 1 to 254, or auto",
     lambda text: AUTO_WORKERS if text == "auto" else whole_number(1, MAX_WORKERS).parse(text),
-    {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 256}]},
+    {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS}]},
 )
 
 

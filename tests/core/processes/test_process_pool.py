@@ -12,7 +12,13 @@ import pytest
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.failures import ConnectorError
 from headrace.core.coordination.messages import Deploy
-from headrace.core.exchange.stream_end import SocketEnd, StreamEnd, open_socket_pair
+from headrace.core.exchange.stream_end import (
+    MAX_PASSED_ENDS,
+    SocketEnd,
+    StreamEnd,
+    open_socket_pair,
+)
+from headrace.core.pipeline.settings import MAX_WORKERS
 from headrace.core.processes.process_pool import ProcessPool
 from headrace.core.worker.pool import WorkerSpec
 from tests.support.runtime.memory_pipelines import plan_of
@@ -23,6 +29,10 @@ sources: {rows: {memory: {data: in}, schema: {k: bigint}}}
 steps: {counts: {from: rows, key: k, aggregate: {n: count(*)}}}
 sinks: {out: {from: counts, memory: {data: out}}}
 """
+
+
+def test_each_worker_can_be_connected_to_all_others() -> None:
+    assert MAX_WORKERS - 1 <= MAX_PASSED_ENDS
 
 
 def test_workers_for_whose_connections_files_are_lacking_are_rejected(tmp_path: Path) -> None:

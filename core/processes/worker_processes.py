@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -167,6 +166,8 @@ class WorkerProcesses:
     _links: dict[int, WorkerLink] = field(default_factory=dict)
     _pool: ProcessPool | None = None
     """The workers of the current attempt."""
+    _endings: set[asyncio.Task[None]] = field(default_factory=set)
+    """The tasks that end processes."""
     _is_closed: bool = False
 
     async def __aenter__(self) -> WorkerProcesses:
@@ -223,11 +224,14 @@ class WorkerProcesses:
         await self._end_all_after(0)
 
     async def _end_all_after(self, last: int) -> None:
-        """End the processes of all workers with a higher number."""
-        links = [self._links.pop(number) for number in sorted(self._links) if number > last]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(END_TIMEOUT_S):
-                await asyncio.gather(*(link.end() for link in links))
+        """End the processes of all workers with a higher number, also if it is cancelled."""
+        for number in sorted(self._links):
+            if number > last:
+                ending = asyncio.create_task(self._links.pop(number).end())
+                self._endings.add(ending)
+                ending.add_done_callback(self._endings.discard)
+        if self._endings:
+            await asyncio.wait(self._endings, timeout=END_TIMEOUT_S)
 
     def _start_link(self, count: int, number: int) -> WorkerLink:
         try:

@@ -134,3 +134,30 @@ async def _lose_before_ready(folder: Path) -> None:
             False,
             False,
         ]
+
+
+def test_processes_end_although_who_ends_them_is_cancelled(tmp_path: Path) -> None:
+    for turns in range(3):
+        asyncio.run(_cancel_while_processes_end(tmp_path, turns))
+
+
+async def _cancel_while_processes_end(folder: Path, turns: int) -> None:
+    (folder / "waiting_worker.py").write_text(MODULE)
+    processes: list[WorkerProcess] = []
+
+    def start(number: int, count: int) -> WorkerProcess:
+        environment = {**os.environ, "PYTHONPATH": str(folder)}
+        processes.append(
+            start_process(number, "waiting_worker", environment, lambda line, is_error: None)
+        )
+        return processes[-1]
+
+    async with WorkerProcesses(lambda number: cast("WorkerSetup", None), start) as workers:
+        for count in (2, 1):  # the second call ends what the first has started
+            preparing = asyncio.create_task(workers.prepare(count))
+            for _ in range(turns + count):
+                await asyncio.sleep(0)
+            preparing.cancel()
+            await asyncio.gather(preparing, return_exceptions=True)
+    assert len(processes) == 2
+    assert None not in [process._process.poll() for process in processes]

@@ -202,6 +202,8 @@ class Job:
 
     async def _prepare_workers(self, change: PendingRescale) -> None:
         """Prepare the workers of a rescale. A failure or the end of the job rejects it at once."""
+        if change.worker_count <= 1:
+            return
         preparing = asyncio.create_task(self.spec.workers.prepare(change.worker_count))
         try:
             await asyncio.wait((preparing, change.result), return_when=asyncio.FIRST_COMPLETED)

@@ -155,7 +155,7 @@ def add_changes(
     data: st.DataObject, text: str, rows: Sequence[dict[str, Any]], source: str
 ) -> None:
     """Draw what each row of a source changes, if the source is a table."""
-    line = next(each for each in text.splitlines() if each.startswith(f"  {source}: {{memory"))
-    if "table: {" in line:
+    lines = (line for line in text.splitlines() if line.startswith(f"  {source}: {{memory"))
+    if any("table: {" in line for line in lines):
         for row in rows:
             row[CHANGE] = data.draw(CHANGES)

@@ -33,7 +33,8 @@ def inspect_file(reader: ParquetReader, path: str) -> ParquetSummary:
     found = reader.read_columns(path)
     footer = read_footer(path, reader.schema.names)
     has_types = all(
-        found[field.name] == to_polars(field.type) and not contains_type(field.type, Time, Interval)
+        found.get(field.name) == to_polars(field.type)
+        and not contains_type(field.type, Time, Interval)
         for field in reader.schema
     )  # Spark reads neither of them as Polars writes it
     return ParquetSummary(footer[3].number, has_types and _is_sound(reader, footer))

@@ -183,10 +183,10 @@ class DebeziumDecoder(LineDecoder):
         _add_missing_values(self.rows, rows, changes, bad)
         columns = [self._convert(each, rows[each.name], encodings, bad) for each in self.rows]
         keys = Schema(tuple(Field(f.name, f.type) for f in self.rows if f.name in self.key))
-        olds = _decode_lines(self._get_wire_schema(keys), (each.before for each in changes), {})
+        olds = _decode_lines(self._get_wire_schema(keys), (each.before for each in changes), bad)
         for name in self.key:
             each = next(found for found in keys if found.name == name)
-            old = self._convert(each, olds[name], encodings, {})
+            old = self._convert(each, olds[name], encodings, bad)
             columns.append(old.rename(f"{BEFORE_PREFIX}{name}"))
         if len(self.metadata):
             others = _decode_lines(self.metadata, map(_format_metadata, changes), bad)

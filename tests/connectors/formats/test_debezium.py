@@ -123,6 +123,8 @@ def test_messages_without_a_change_are_skipped() -> None:
         (message("c", {"id": 1, "amount": "1.2.3"}), 'wanted decimal(10,2), got "1.2.3"'),
         (message("c", {"id": 1, "at": "soon"}), 'column "at": wanted timestamp, got "soon"'),
         (message("c", {"id": 1}, source={"lsn": "x"}), 'column "source"'),
+        (message("u", {"id": 1}, {"id": "one"}), 'column "id": wanted bigint, got "one"'),
+        (b'{"op": "u", "before": [1], "after": {"id": 1}}', "wanted a JSON object, got [1]"),
     ],
 )
 def test_a_message_that_cannot_be_applied_is_a_bad_record(text: bytes, error: str) -> None:

@@ -2,7 +2,8 @@
 
 A record is an upsert unless its column `_change` or `_delete` says something else. An
 `update_before` deletes the row that the following `update_after` adds again. If both have the same
-key, which is the normal case, the two are one upsert.
+key, which is the normal case, the two are one upsert. With a sequence, the step behind the source
+sees to that: it takes the newest change of each key.
 
 A deletion needs its key, and its sequence if there is one. The columns declared `not null` and the
 event time are required in upserts only, so they are checked here.
@@ -59,9 +60,10 @@ class TableRecords:
             BadRecord(errors[row], None, format_row_text(frame.row(row, named=True)))
             for row in sorted(errors)
         )
-        kept = ~_find_same_row_updates(frame, self._table.key)
-        if errors:
-            kept &= ~pl.int_range(frame.height, eager=True).is_in(sorted(errors))
+        good = ~pl.int_range(frame.height, eager=True).is_in(sorted(errors))
+        kept = good
+        if self._table.sequence is None:
+            kept &= ~_find_same_row_updates(frame, self._table.key, good)
         changes = frame.drop(nodes.CHANGE_COLUMNS, strict=False).with_columns(deletes)
         if not kept.all():
             changes = changes.filter(kept)
@@ -108,8 +110,8 @@ def _read_changes(frame: pl.DataFrame) -> tuple[pl.Series, dict[int, str]]:
     return deletes.rename(DELETE), errors
 
 
-def _find_same_row_updates(frame: pl.DataFrame, key: tuple[str, ...]) -> pl.Series:
-    """Return which records are an `update_before` that the next record takes back."""
+def _find_same_row_updates(frame: pl.DataFrame, key: tuple[str, ...], good: pl.Series) -> pl.Series:
+    """Return which records are an `update_before` that the next record, a good one, takes back."""
     import polars as pl
 
     none = pl.Series([False]).new_from_index(0, frame.height)
@@ -120,4 +122,5 @@ def _find_same_row_updates(frame: pl.DataFrame, key: tuple[str, ...]) -> pl.Seri
         return none
     keys = encode_keys(frame[list(key)])
     follows = (frame[CHANGE].shift(-1) == "update_after") & (keys.shift(-1) == keys)
+    follows &= good.shift(-1)
     return before & follows.fill_null(False)

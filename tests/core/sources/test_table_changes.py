@@ -74,6 +74,24 @@ def test_an_update_that_is_cut_in_two_gives_the_same_row_in_the_end(records: Tab
     assert converted(records, (1, "b", "update_after", None))[0] == [(1, "b", False)]
 
 
+def test_an_update_to_a_bad_row_deletes_the_old_row_however_it_is_cut(
+    records: TableRecords,
+) -> None:
+    before, after = (1, "a", "update_before", None), (1, None, "update_after", None)
+    assert converted(records, before, after)[0] == [(1, "a", True)]
+    assert converted(records, before)[0] == [(1, "a", True)]
+    assert converted(records, after)[0] == []
+
+
+def test_with_a_sequence_each_part_of_an_update_has_its_own(tmp_path: Path) -> None:
+    text = TEXT.replace("{key: id}", "{key: id, sequence: v}")
+    source = plan_of(tmp_path, text).part("c")
+    assert isinstance(source, nodes.Source)
+    before, after = (1, "5", "update_before", None), (1, "4", "update_after", None)
+    found = converted(TableRecords(source), before, after)[0]
+    assert found == [(1, "5", True), (1, "4", False)]
+
+
 def test_other_kinds_are_bad_records(records: TableRecords) -> None:
     rows, errors = converted(records, (1, "a", "upsert", None), (2, "b", "INSERT", None))
     assert rows == []

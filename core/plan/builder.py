@@ -237,7 +237,7 @@ class PlanBuilder:
         sources = [(known, timed), *map(self._get_input, inputs)]
         of_changes = any(map(is_table_window, done))
         asides = [
-            *build_late_streams(step, sources, of_changes=of_changes),
+            *build_late_streams(step, sources, self.report, of_changes=of_changes),
             *build_dead_letter_stream(step),
         ]
         self._add_streams((*rows, *asides))

@@ -8,7 +8,7 @@ Expressions over these are not checked, so that one error is reported once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,9 +33,11 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.constant_conditions import CONSTANT_MESSAGE, find_constant_conditions
+from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import (
     BOOLEAN,
     NULL,
+    STRING,
     Array,
     Field,
     MapType,
@@ -105,6 +107,17 @@ class PlanProblems:
     def warn(self, message: str, place: Location | None, hint: str = "") -> None:
         """Add a warning: something is allowed, but probably not meant."""
         self.add(message, place, hint, "warning")
+
+
+def add_change_column(
+    known: KnownColumns, place: Location | None, report: PlanProblems
+) -> KnownColumns:
+    """Return the columns of facts about changes: those of the rows, and CHANGE."""
+    if CHANGE in known.schema:
+        report.add(f'there is a column "{CHANGE}" already', place, "rename it in an earlier step")
+        return known
+    schema = Schema((*known.schema, Field(CHANGE, STRING, nullable=False)))
+    return replace(known, schema=schema)
 
 
 def type_expression(

@@ -20,6 +20,7 @@ from headrace.core.pipeline.yaml_document.error_context import SELECT_ALL_HINT
 from headrace.core.plan.columns import (
     KnownColumns,
     PlanProblems,
+    add_change_column,
     make_known_columns,
     type_column,
     type_condition,
@@ -39,8 +40,7 @@ from headrace.core.plan.nodes import (
     Route,
 )
 from headrace.core.plan.window_clauses import keeps_event_time
-from headrace.core.types.change_columns import CHANGE
-from headrace.core.types.data_types import STRING, TIMESTAMP, Field, Schema
+from headrace.core.types.data_types import TIMESTAMP
 
 
 class OperationsBuilder:
@@ -158,15 +158,10 @@ class OperationsBuilder:
 
     def _build_changes(self, clause: str) -> Iterator[Operation]:
         """Build the operation that makes facts of changes."""
-        field = Field(CHANGE, STRING, nullable=False)
-        if field.name in self.known_columns.schema:
-            message = f'there is a column "{CHANGE}" already'
-            place = self.step.keys_at[clause].locate()
-            self.report.add(message, place, "rename it in an earlier step")
-            return
+        self.known_columns = add_change_column(
+            self.known_columns, self.step.keys_at[clause].locate(), self.report
+        )
         yield ChangeColumn()
-        schema = Schema((*self.known_columns.schema, field))
-        self.known_columns = replace(self.known_columns, schema=schema)
 
     def _build_added(
         self, clause: Literal["with", "extend"], assignments: tuple[Assignment, ...] | None

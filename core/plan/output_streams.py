@@ -13,11 +13,9 @@ from headrace.core.expressions.resolver import NO_TABLES
 from headrace.core.pipeline.model import Pipeline, Source, Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.plan.columns import KnownColumns
+from headrace.core.plan.columns import KnownColumns, PlanProblems, add_change_column
 from headrace.core.plan.endpoints import DEAD_LETTER_SCHEMA
 from headrace.core.plan.processes import build_named_outputs
-from headrace.core.types.change_columns import CHANGE
-from headrace.core.types.data_types import STRING, Field, Schema
 
 DEAD_LETTER_COLUMNS = KnownColumns(DEAD_LETTER_SCHEMA)
 
@@ -38,7 +36,11 @@ def build_main_streams(
 
 
 def build_late_streams(
-    step: Step, inputs: Sequence[tuple[KnownColumns, bool]], *, of_changes: bool
+    step: Step,
+    inputs: Sequence[tuple[KnownColumns, bool]],
+    report: PlanProblems,
+    *,
+    of_changes: bool,
 ) -> Iterator[tuple[nodes.Stream, KnownColumns]]:
     """Yield the streams of late rows; `of_changes`: each is a change, with the column CHANGE.
 
@@ -48,8 +50,7 @@ def build_late_streams(
     for name, of in _list_late_streams(step):
         known, timed = inputs[0 if of is None else of + 1]
         if of_changes:
-            schema = Schema((*known.schema, Field(CHANGE, STRING, nullable=False)))
-            known = replace(known, schema=schema)
+            known = add_change_column(known, name.locate(), report)
         yield nodes.Stream(str(name), known.schema, nodes.Append(), timed), known
 
 

@@ -270,6 +270,18 @@ def test_a_clause_that_means_nothing_over_changes_is_refused(
     assert any(message in line for line in lines), lines
 
 
+def test_late_changes_of_rows_with_a_column_of_that_name_are_refused(tmp_path: Path) -> None:
+    steps = (
+        "steps:\n  latest: {from: orders, dedup: {key: id, keep: last}}\n"
+        "  named: {from: latest, with: {_change: name}}\n"
+        "  step: {from: named, window: {tumble: 1s, late_to: l}, aggregate: {n: count(*)}}\n"
+    )
+    sinks = "sinks: {out: {from: step, console: {}}, late: {from: l, console: {}}}\n"
+    lines = said(tmp_path, f"{SOURCE}{steps}{sinks}")
+    message = 'there is a column "_change" already [rename it in an earlier step]'
+    assert any(message in line for line in lines), lines
+
+
 CLASS = """
 import headrace
 

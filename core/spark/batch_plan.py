@@ -157,7 +157,13 @@ def _check_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
 
 def _check_process(body: nodes.ProcessBody, *, of_changes: bool) -> Iterator[tuple[str, str]]:
     expires = any(each.ttl_us is not None for _, each in body.states)
-    if not body.uses_event_time and (not of_changes or body.timers or expires):
+    if of_changes and (body.timers or expires):
+        what = "timers" if body.timers else "states with a ttl"
+        message = (
+            f"--batch passes the final table without the times of its changes, which {what} use"
+        )
+        yield message, f"run it without --batch, or leave the {what} out of the class"
+    elif not body.uses_event_time and not of_changes:
         message = "--batch has no order of arrival for process to follow"
         yield message, "leave out order: arrival, and set event_time in the source"
     clocked = [name for name, declared in body.states if declared.processing]

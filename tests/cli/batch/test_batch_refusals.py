@@ -142,6 +142,24 @@ def test_firings_that_depend_on_arrival_are_refused_whatever_fires(
     assert 'step "t": --batch has no early firings without accumulated rows' in err
 
 
+@pytest.mark.parametrize(
+    ("state", "what"),
+    [("timer()", "timers"), ('value("bigint", ttl="1m")', "states with a ttl")],
+)
+def test_a_class_of_changes_whose_state_goes_by_time_is_refused(
+    headrace: Headrace, tmp_path: Path, state: str, what: str
+) -> None:
+    code = f"from headrace import Process, timer, value\n\nclass C(Process):\n    s = {state}\n"
+    methods = "".join(f"    def {name}: pass\n" for name in ("on_row(*_)", "on_timer(*_)"))
+    (tmp_path / "c.py").write_text(code + methods, "utf-8")
+    process = "process: {python: c.py:C, order: arrival, changes: true, returns: {id: int}}"
+    err = refused(headrace, tmp_path, f"{BOUNDED}, table: {{key: id}}", f"key: id, {process}")
+    assert (
+        f"--batch passes the final table without the times of its changes, which {what} use" in err
+    )
+    assert f"^ run it without --batch, or leave the {what} out of the class" in err
+
+
 def test_all_is_refused_at_once(headrace: Headrace, tmp_path: Path) -> None:
     err = refused(headrace, tmp_path, TOPIC, f"{COUNT}, ttl: {{after: 1h, time: processing}}")
     assert [line[:8] for line in err.splitlines() if line.startswith("p.yaml:")] == [

@@ -8,7 +8,7 @@ be in several splits.
 from __future__ import annotations
 
 from headrace.core.errors.problems import suggest_name
-from headrace.core.expressions.typed import ProcessingTime, reference_field, walk
+from headrace.core.expressions.typed import ProcessingTime, find_columns, reference_field, walk
 from headrace.core.pipeline.clauses.keyed import Ttl
 from headrace.core.pipeline.model import Source, TableChanges
 from headrace.core.pipeline.text import Text
@@ -96,6 +96,10 @@ def _type_sequence(
     if any(isinstance(node, ProcessingTime) for node in walk(typed)):
         message = "table.sequence: the time at which a row is read does not order changes"
         report.add(message, text.locate(), "use a column that the writer sets")
+        return None
+    if not find_columns(typed):
+        message = "table.sequence: the same value for all rows does not order changes"
+        report.add(message, text.locate(), "use a column, such as that of event_time")
         return None
     return nodes.ComputedColumn(SEQUENCE, typed, text.printable)
 

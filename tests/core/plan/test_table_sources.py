@@ -100,6 +100,7 @@ def test_columns_that_say_what_a_record_does_are_no_columns_of_rows(tmp_path: Pa
         ("{key: id, sequence: m}", "table.sequence: wanted a number, a time or text, got array"),
         ("{key: id, sequence: ok}", "table.sequence: wanted a number, a time or text, got boolean"),
         ("{key: id, sequence: now()}", "the time at which a row is read does not order changes"),
+        ("{key: id, sequence: \"'event_time'\"}", "the same value for all rows does not order"),
         ("{key: id, ttl: 1d}", 'table: "ttl" needs "sequence" [it is the time for which deletions'),
         ("{key: id, sequence: n, ttl: 1d}", "table: ttl goes by event time, but the source has"),
         ("{key: id, order: n}", 'table: unknown key "order"'),

@@ -55,7 +55,7 @@ class KeyPartitioner:
         """Return the partitions of a frame; the result is cached until every edge has got it."""
         if self._frame is not frame:
             self._partitions = await kernel_executor.run(
-                frame.height, partial(self._compute_partitions, frame)
+                frame.height, partial(self.compute_partitions, frame)
             )
             self._frame, self._reads_left = frame, self.sharer_count
         parts = self._partitions
@@ -69,7 +69,8 @@ class KeyPartitioner:
         sizes = (self.key_groups, self.reader_count) == (other.key_groups, other.reader_count)
         return sizes and [c.value for c in self.key] == [c.value for c in other.key]
 
-    def _compute_partitions(self, frame: pl.DataFrame) -> RowPartitions:
+    def compute_partitions(self, frame: pl.DataFrame) -> RowPartitions:
+        """Compute the partitions of a frame."""
         if self._checked is not None:
             return [
                 part

@@ -22,13 +22,12 @@ from headrace.core.dataflow.operator_factory import (
     SubtaskSlice,
     compile_steps,
 )
-from headrace.core.expressions.compilation import to_expr
+from headrace.core.dataflow.output_edges import KeyPartitioner
 from headrace.core.operators.operator import OperatorChain, Output
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan, nodes
 from headrace.core.plan.states import get_step_state
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
-from headrace.core.types.key_groups import partition_by_owner
 from headrace.core.types.row_order import add_row_order, number_rows
 from headrace.state.memory.backend import MemoryBackend, MemoryState
 from headrace.state.memory.sorted_runs import MemoryRuns
@@ -247,8 +246,8 @@ class Subtasks:
         self.came += frame.height
         if edge.exchange == "broadcast":
             return [(at, frame) for at in range(self.parallelism)]
-        keys = frame.select(to_expr(each.value).alias(each.name) for each in edge.key)
-        return partition_by_owner(frame, keys, self.plan.key_groups, self.parallelism)
+        partitioner = KeyPartitioner(edge.key, self.plan.key_groups, self.parallelism)
+        return partitioner.compute_partitions(frame)
 
 
 def _shown(frame: pl.DataFrame) -> Iterable[str]:

@@ -8,8 +8,9 @@ neither is written.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, Redistribution, StepState
 from headrace.core.operators.changelog.conversion import (
@@ -82,30 +83,26 @@ class ChangeNumbers:
         self._entries.rows = pl.DataFrame({LAST_NUMBER: [self._last]}, {LAST_NUMBER: pl.Int64()})
 
 
-class ChangeRows(Protocol):
+class ChangeRows(ABC):
     """The output rows of keys whose current row has changed."""
 
+    def __init__(self, operation: ChangelogConversion, state: StepState) -> None:
+        self.columns = list(operation.columns.names)
+        self.numbers = ChangeNumbers(state)
+
+    @abstractmethod
     def build(self, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
         """Return the output rows; a key has at most one row before, and one after the changes."""
-        ...
-
-    def store_numbers(self) -> None:
-        """Write the last number to the state."""
-        ...
 
 
-class FullChangeRows:
+class FullChangeRows(ChangeRows):
     """A row for each row that is there no longer, and for each row that is new."""
-
-    def __init__(self, operation: ChangelogConversion, state: StepState) -> None:
-        self._columns = list(operation.columns.names)
-        self._numbers = ChangeNumbers(state)
 
     def build(self, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
         """Return the rows; the two of an update follow each other."""
         import polars as pl
 
-        names = [KEY, *self._columns]
+        names = [KEY, *self.columns]
         rows = pl.concat([before.select(names), after.select(names)]).with_row_index("__place")
         is_old, is_update = pl.col("__place") < before.height, pl.len().over(KEY) > 1
         change = (
@@ -119,39 +116,27 @@ class FullChangeRows:
         )
         rows = rows.with_columns(change.alias(CHANGE), pl.col("__place").min().over(KEY))
         rows = rows.sort("__place", maintain_order=True)
-        return self._numbers.add(rows.select(*self._columns, CHANGE), SEQUENCE)
-
-    def store_numbers(self) -> None:
-        """Write the last number to the state."""
-        self._numbers.store()
+        return self.numbers.add(rows.select(*self.columns, CHANGE), SEQUENCE)
 
 
-class EnvelopeRows:
+class EnvelopeRows(ChangeRows):
     """A row for each key that has changed, with the row before the change."""
-
-    def __init__(self, operation: ChangelogConversion, state: StepState) -> None:
-        self._columns = list(operation.columns.names)
-        self._numbers = ChangeNumbers(state)
 
     def build(self, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
         """Return the new rows, and the deleted ones with DELETE; each with BEFORE."""
         import polars as pl
 
-        replaced = before.select(KEY, pl.struct(self._columns).alias(BEFORE))
+        replaced = before.select(KEY, pl.struct(self.columns).alias(BEFORE))
         there = after.join(replaced, on=KEY, how="left", maintain_order="left")
         gone = before.join(after, on=KEY, how="anti", maintain_order="left")
-        gone = gone.with_columns(pl.struct(self._columns).alias(BEFORE))
+        gone = gone.with_columns(pl.struct(self.columns).alias(BEFORE))
         rows = pl.concat(
             [
                 there.with_columns(pl.lit(False).alias(DELETE)),
                 gone.with_columns(pl.lit(True).alias(DELETE)),
             ]
         )
-        return self._numbers.add(rows.drop(KEY), CHANGE_NUMBER)
-
-    def store_numbers(self) -> None:
-        """Write the last number to the state."""
-        self._numbers.store()
+        return self.numbers.add(rows.drop(KEY), CHANGE_NUMBER)
 
 
 def build_change_rows(operation: ChangelogConversion, state: StepState) -> ChangeRows:
@@ -170,7 +155,7 @@ class UpsertChangesOperator(RetractionsOperator):
 
     def flush_to_state(self) -> None:
         """Write the last number to the state."""
-        self._changes.store_numbers()
+        self._changes.numbers.store()
 
     def _emit_rows(self, removed: pl.DataFrame, added: pl.DataFrame) -> Iterator[Output]:
         import polars as pl
@@ -191,7 +176,7 @@ class RetractionChangesOperator(UpsertsOperator):
 
     def flush_to_state(self) -> None:
         """Write the last number to the state."""
-        self._changes.store_numbers()
+        self._changes.numbers.store()
 
     def _emit_rows(self, before: pl.DataFrame, after: pl.DataFrame) -> Iterator[Output]:
         import polars as pl

@@ -126,21 +126,16 @@ class WeightedRows:
 
     def read(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of these keys, and perhaps of others; each key occurs once."""
-        import polars as pl
-
         if is_selective(self._runs, keys.height):
-            return self._build_rows(self._runs.read_keys(keys, -1))
+            return consolidate(self._select_columns(self._runs.read_keys(keys, -1)))
         self._runs.compact()
-        found = self._runs.read(-1, MAX_WATERMARK_US)
-        return pl.DataFrame(schema=self.types) if found is None else found.select(*self.types)
+        return self._select_columns(self._runs.read(-1, MAX_WATERMARK_US))
 
     def take(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Remove and return the rows of these keys; each key occurs once."""
-        return self._build_rows(self._runs.take_keys(keys))
+        return consolidate(self._select_columns(self._runs.take_keys(keys)))
 
-    def _build_rows(self, found: pl.DataFrame | None) -> pl.DataFrame:
+    def _select_columns(self, found: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
 
-        if found is None:
-            return pl.DataFrame(schema=self.types)
-        return consolidate(found.select(*self.types))
+        return pl.DataFrame(schema=self.types) if found is None else found.select(*self.types)

@@ -15,6 +15,7 @@ from headrace.core.pipeline.connector_spec import (
     ConnectorMismatch,
     ExpressionOption,
     SinkInput,
+    find_key_mismatches,
 )
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.text import Text
@@ -142,14 +143,7 @@ def _check_commits(options: KafkaSink, outgoing: SinkInput) -> Iterator[Connecto
 
 def _check_changes(options: KafkaSink, kind: Upsert, schema: Schema) -> Iterator[ConnectorMismatch]:
     stream = ", ".join(kind.key)
-    alien = [name for name in options.key or () if name in schema.names and name not in kind.key]
-    missing = [name for name in kind.key if name not in (options.key or kind.key)]
-    if alien:
-        message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not in that key'
-        yield ConnectorMismatch(message, alien[0], "remove key:")
-    elif missing and options.key:
-        message = f"key: the rows are changes of ({stream}), and {', '.join(missing)} is left out"
-        yield ConnectorMismatch(message, options.key[0], "remove key:")
+    yield from find_key_mismatches(options.key or (), kind, schema.names)
     for name in options.partition_by or ():
         if name in schema.names and name not in kind.key:
             yield _build_order_mismatch("partition_by", name, stream)

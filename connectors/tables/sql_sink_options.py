@@ -8,7 +8,12 @@ from typing import Annotated
 from pydantic import Field
 
 from headrace.connectors.tables.urls import Url, make_url_reading
-from headrace.core.pipeline.connector_spec import ColumnOption, ConnectorMismatch, SinkInput
+from headrace.core.pipeline.connector_spec import (
+    ColumnOption,
+    ConnectorMismatch,
+    SinkInput,
+    find_key_mismatches,
+)
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import ColumnNames
 from headrace.core.pipeline.text import Text
@@ -75,16 +80,4 @@ def find_sink_mismatches(
         message = f"the sql sink writes PostgreSQL only, and this is {dialect}"
         yield ConnectorMismatch(message, options.url.location, "postgresql://user@host/database")
     if isinstance(outgoing.kind, Upsert):
-        yield from _check_key(options, outgoing.kind)
-
-
-def _check_key(options: SqlSink, kind: Upsert) -> Iterator[ConnectorMismatch]:
-    stream = ", ".join(kind.key)
-    alien = [name for name in options.key or () if name not in kind.key]
-    missing = [name for name in kind.key if name not in (options.key or kind.key)]
-    if alien:
-        message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not in that key'
-        yield ConnectorMismatch(message, alien[0], "remove key:")
-    elif missing and options.key:
-        message = f"key: the rows are changes of ({stream}), and {', '.join(missing)} is left out"
-        yield ConnectorMismatch(message, options.key[0], "remove key:")
+        yield from find_key_mismatches(options.key or (), outgoing.kind)

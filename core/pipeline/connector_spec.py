@@ -7,7 +7,7 @@ the connector for a node of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from headrace.core.pipeline.settings import Checkpoint
 from headrace.core.pipeline.text import Text
 from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import Field, Schema, Type
-from headrace.core.types.stream_kinds import StreamKind
+from headrace.core.types.stream_kinds import StreamKind, Upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,25 @@ class ConnectorMismatch:
     message: str
     text: Text | None = None
     hint: str = ""
+
+
+def find_key_mismatches(
+    key: Sequence[Text], kind: Upsert, columns: Collection[str] | None = None
+) -> Iterator[ConnectorMismatch]:
+    """Yield the difference between the key of a sink, if it has one, and that of the changes.
+
+    `columns`: only these names are held against the key of the changes; None: all names.
+    """
+    stream = ", ".join(kind.key)
+    known = key if columns is None else [name for name in key if name in columns]
+    alien = [name for name in known if name not in kind.key]
+    missing = [name for name in kind.key if name not in key]
+    if alien:
+        message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not in that key'
+        yield ConnectorMismatch(message, alien[0], "remove key:")
+    elif missing and key:
+        message = f"key: the rows are changes of ({stream}), and {', '.join(missing)} is left out"
+        yield ConnectorMismatch(message, key[0], "remove key:")
 
 
 def keep_all_columns(options: DocumentModel, schema: Schema, format: str) -> Schema:

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from benchmarks.kafka_work import PARTITIONS, Took, committed, fill, headrace, later, ran
-from benchmarks.timing import compile_all
+from benchmarks.kafka_work import PARTITIONS, committed, fill, headrace, later, ran
+from benchmarks.timing import Took, compile_all
 from benchmarks.works import STEPS, TIME
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.topics import Topics

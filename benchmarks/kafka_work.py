@@ -7,13 +7,10 @@ start. The work of the broker is not included, though it is on the same machine.
 from __future__ import annotations
 
 import asyncio
-import resource
-import subprocess
 import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -21,6 +18,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from benchmarks.bids import bids
+from benchmarks.timing import Took, measure
 from tests.support.kafka.topics import LONGEST_S, Topics
 
 PARTITIONS = 4
@@ -35,22 +33,9 @@ READING: dict[str, str | int | bool] = {
 """The fastest settings of librdkafka."""
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
-    """The times of a process."""
-
-    wall_s: float
-    cpu_s: float
-
-
 def ran(command: list[str]) -> Took:
-    """Run a command to its end."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([sys.executable, *command], check=True, cwd=Path(__file__).parent.parent)
-    wall_s = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Took(wall_s, cpu_s)
+    """Run a command of Python to its end."""
+    return measure([sys.executable, *command])
 
 
 def headrace(folder: Path, pipeline: str, parallelism: int = 1, workers: int = 1) -> list[str]:

@@ -11,20 +11,16 @@ most that two processes can gain on the machine; and the single rounds, which al
 from __future__ import annotations
 
 import os
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import process, works
 from benchmarks.bids import bids
-from benchmarks.kafka_work import Took
-from benchmarks.timing import compile_all
+from benchmarks.timing import Took, compile_all, measure
 
 FILES = 8
 KINDS = {"one process": 1, "two workers": 2}
@@ -89,13 +85,13 @@ def _write(root: Path, work: str, rows: int) -> None:
 
 def _run(root: Path, files: str, workers: int) -> Took:
     """Run the pipeline over these files."""
-    return _measure([_command(root, files, "out", workers)])
+    return measure(_command(root, files, "out", workers))
 
 
 def _run_halves(root: Path) -> Took:
     """Run the pipeline over both halves of the files at once, by processes that share nothing."""
     halves = ("in/[0-3].jsonl", "in/[4-7].jsonl")
-    return _measure([_command(root, files, f"out{files[4]}", 1) for files in halves])
+    return measure(*(_command(root, files, f"out{files[4]}", 1) for files in halves))
 
 
 def _command(root: Path, files: str, out: str, workers: int) -> list[str]:
@@ -106,18 +102,6 @@ def _command(root: Path, files: str, out: str, workers: int) -> list[str]:
         *("--set", f"sinks.out.files.path={out}", "--home", str(root / f"home of {out}")),
         *("--parallelism", str(workers), "--workers", str(workers)),
     ]
-
-
-def _measure(commands: Sequence[list[str]]) -> Took:
-    """Run commands at the same time."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    running = [subprocess.Popen(each, cwd=Path(__file__).parent.parent) for each in commands]
-    for each in running:
-        assert each.wait() == 0
-    wall_s = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Took(wall_s, cpu_s)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,13 @@ single rounds follow.
 
 from __future__ import annotations
 
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.bids import bids
-from benchmarks.timing import compile_all
+from benchmarks.timing import compile_all, measure
 
 MILLIONS = 2
 PIPELINE = """
@@ -100,10 +98,7 @@ def run(root: Path, checkpoints: str = "never") -> list[str]:
 
 def cpu_s(command: list[str]) -> float:
     """Return the CPU seconds of a command."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, cwd=Path(__file__).parent.parent)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return measure(command).cpu_s
 
 
 if __name__ == "__main__":

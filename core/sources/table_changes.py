@@ -17,18 +17,21 @@ from typing import TYPE_CHECKING
 from headrace.core.api.sources import BadRecord, Chunk
 from headrace.core.operators.dead_letters import format_row_text
 from headrace.core.plan import nodes
-from headrace.core.plan.nodes import CHANGE
+from headrace.core.types.change_columns import (
+    CHANGE,
+    CHANGES,
+    DELETED,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+)
 from headrace.core.types.elements import DELETE
 from headrace.core.types.key_groups import encode_keys
 
 if TYPE_CHECKING:
     import polars as pl
 
-UPSERTS = ("insert", "update_after")
-UPDATE_BEFORE = "update_before"
-DELETES = ("delete", UPDATE_BEFORE)
-"""The values of `_change`; null is an upsert."""
-KINDS = "insert, update_before, update_after or delete"
+KINDS = f"{', '.join(CHANGES[:-1])} or {CHANGES[-1]}"
+"""The kinds in words; null is an upsert."""
 
 
 class TableRecords:
@@ -103,10 +106,10 @@ def _read_changes(frame: pl.DataFrame) -> tuple[pl.Series, dict[int, str]]:
         deletes = frame[DELETE].fill_null(False)
     if CHANGE in frame.columns and frame[CHANGE].null_count() < frame.height:
         kinds = frame[CHANGE]
-        unknown = kinds.is_not_null() & ~kinds.is_in([*UPSERTS, *DELETES])
+        unknown = kinds.is_not_null() & ~kinds.is_in(CHANGES)
         for row in unknown.arg_true():
             errors[row] = f'{CHANGE}: wanted {KINDS}, got "{kinds[row]}"'
-        deletes |= kinds.is_in(DELETES).fill_null(False)
+        deletes |= kinds.is_in((UPDATE_BEFORE, DELETED)).fill_null(False)
     return deletes.rename(DELETE), errors
 
 
@@ -121,6 +124,6 @@ def _find_same_row_updates(frame: pl.DataFrame, key: tuple[str, ...], good: pl.S
     if not before.any():
         return none
     keys = encode_keys(frame[list(key)])
-    follows = (frame[CHANGE].shift(-1) == "update_after") & (keys.shift(-1) == keys)
+    follows = (frame[CHANGE].shift(-1) == UPDATE_AFTER) & (keys.shift(-1) == keys)
     follows &= good.shift(-1)
     return before & follows.fill_null(False)

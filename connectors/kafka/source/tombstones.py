@@ -58,9 +58,7 @@ class TombstoneDecoder:
 
     def _format_object(self, key: bytes | None) -> bytes:
         """Return the key of a record as a JSON object with the columns, as far as it has them."""
-        if key is None:
-            return b"{}"
-        if not len(self.key):
+        if key is None or not len(self.key):
             return b"{}"
         if (found := self._parse_object(key)) is not None:
             return found

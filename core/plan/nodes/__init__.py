@@ -27,7 +27,6 @@ from headrace.core.plan.nodes.keyed import (
 )
 from headrace.core.plan.nodes.parts import (
     BEFORE_PREFIX,
-    CHANGE,
     CHANGE_COLUMNS,
     DEBEZIUM_COLUMNS,
     EVENT_TIME_VALUE,
@@ -62,7 +61,6 @@ from headrace.core.types.stream_kinds import Append, Retract, StreamKind, Upsert
 
 __all__ = [
     "BEFORE_PREFIX",
-    "CHANGE",
     "CHANGE_COLUMNS",
     "CHANGE_FIELDS",
     "DEBEZIUM_COLUMNS",

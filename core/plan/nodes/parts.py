@@ -24,6 +24,7 @@ from headrace.core.plan.nodes.rows import (
     WeightConversion,
 )
 from headrace.core.plan.nodes.streams import Stream
+from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import BIGINT, BOOLEAN, STRING, Field, Schema, Struct
 from headrace.core.types.elements import DELETE
 
@@ -81,10 +82,6 @@ class Format:
 
     def __str__(self) -> str:
         return self.name
-
-
-CHANGE = "_change"
-"""The column of a table's records that says what a record does to the row of its key."""
 
 
 CHANGE_COLUMNS = {CHANGE: STRING, DELETE: BOOLEAN}

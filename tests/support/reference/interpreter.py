@@ -125,7 +125,7 @@ def _change(table: nodes.SourceTable, values: dict[str, Value]) -> dict[str, Val
     needed = [*table.key, *([TABLE_SEQUENCE] if table.sequence else [])]
     if any(values[name] is None for name in needed):
         return None
-    deletes = values.get(nodes.CHANGE) in ("delete", "update_before") or values.get(DELETE)
+    deletes = values.get(CHANGE) in ("delete", "update_before") or values.get(DELETE)
     shown = {n: value for n, value in values.items() if n not in nodes.CHANGE_COLUMNS}
     return {**shown, DELETE: bool(deletes)}
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from headrace.core.plan.nodes import CHANGE
+from headrace.core.types.change_columns import CHANGE
 
 COLUMNS = {
     "k": pl.Int64(),

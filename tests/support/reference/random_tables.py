@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from headrace.core.pipeline.clauses.join_rules import RETRACTING_JOIN_TYPES
-from headrace.core.plan.nodes import CHANGE
+from headrace.core.types.change_columns import CHANGE
 from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
 
 TABLES = {

@@ -55,6 +55,20 @@ class WorkerFailures:
                 if how != "kill":
                     os.kill(pid, signal.SIGCONT)
 
+    def draw_options(self, workers: int) -> list[str]:
+        """Return options of a run that has worker processes if there may be any."""
+        if workers == 1:
+            return ["--parallelism", str(self.random.choice([1, 2, 3]))]
+        started = self.random.randint(2, workers)
+        return ["--parallelism", str(self.random.choice([2, 3])), "--workers", str(started)]
+
+    def draw_rescale(self, workers: int) -> dict[str, int]:
+        """Return the body of a request for another parallelism, or other workers."""
+        if workers > 1 and self.random.random() < 0.5:
+            wanted = self.random.randint(1, workers)
+            return {"workers": wanted, "parallelism": self.random.randint(wanted, max(3, wanted))}
+        return {"parallelism": self.random.choice([1, 2, 3])}
+
     def assert_all_gone(self) -> None:
         """Check that all workers end after their coordinator, also those that are stopped."""
         wait_for(lambda: not any(map(is_alive, self._pids)), f"workers live on: {self._pids}")

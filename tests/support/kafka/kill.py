@@ -236,9 +236,7 @@ class Fired:
             self.seen.add(topic.removeprefix(f"{self.name}-"), record)
 
     def _begun(self, fault: str = "") -> subprocess.Popen[str]:
-        command = [*RUN, "p.yaml", "--parallelism", str(self.chance.choice([1, 2, 3]))]
-        if self.workers > 1:
-            command += ["--workers", str(self.chance.randint(1, self.workers))]
+        command = [*RUN, "p.yaml", *self.failures.draw_options(self.workers)]
         if self.savepoint and Path(self.savepoint, "savepoint.json").exists():
             command += ["--from-savepoint", self.savepoint]
         self.savepoint = ""
@@ -258,7 +256,7 @@ class Fired:
             until = time.monotonic() + self.chance.choice([0.1, 0.5, 1.0])
             while time.monotonic() < until:
                 yield
-            body = {"parallelism": self.chance.choice([1, 2, 3])}
+            body = self.failures.draw_rescale(self.workers)
             path, body = self.chance.choice([("/v1/savepoints", {}), ("/v1/rescale", body)])
             with suppress(NotListening, NoAnswer):
                 status, _ = self._client().send_request("POST", path, body)

@@ -122,9 +122,7 @@ class Killed:
 
     def _begun(self) -> subprocess.Popen[str]:
         with (self.folder / "said").open("w") as said:
-            command = [*RUN, "p.yaml", "--parallelism", str(self.chance.choice([1, 2, 3]))]
-            if self.workers > 1:
-                command += ["--workers", str(self.chance.randint(1, self.workers))]
+            command = [*RUN, "p.yaml", *self.failures.draw_options(self.workers)]
             process = subprocess.Popen(command, cwd=self.folder, stderr=said, text=True)
         return limited(process, 100 * LONGEST_S)
 
@@ -138,7 +136,7 @@ class Killed:
             path, body = self.chance.choice(
                 [
                     ("/v1/savepoints", {}),
-                    ("/v1/rescale", {"parallelism": self.chance.choice([1, 2, 3])}),
+                    ("/v1/rescale", self.failures.draw_rescale(self.workers)),
                 ]
             )
             with suppress(NotListening, NoAnswer):

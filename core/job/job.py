@@ -193,7 +193,7 @@ class Job:
             self._require_attempt().stop_for_rescale(partial(self._record_pause, change))
         except BaseException:
             try:
-                await self.spec.workers.prepare(self.spec.worker_count)
+                await self.spec.workers.prepare(1)  # ends what was started for nothing
             finally:
                 if self._pending_rescale is change:
                     self._pending_rescale = None

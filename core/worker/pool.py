@@ -81,8 +81,8 @@ class WorkerProvider(Protocol):
     async def prepare(self, count: int) -> None:
         """Start what an attempt with so many workers needs in addition to the current one.
 
-        They are ready to run subtasks then. What neither of the two needs is ended. Raises
-        ConnectorError if a worker cannot be started.
+        They are ready to run subtasks then. What neither of the two needs is ended; one worker
+        needs nothing. Raises ConnectorError if a worker cannot be started.
         """
         ...
 

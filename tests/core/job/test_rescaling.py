@@ -201,6 +201,25 @@ def test_workers_that_cannot_be_started_are_given_up_for_those_before(
     assert life.totals() == WHOLE
 
 
+def test_a_rescale_that_fails_starts_no_workers_for_the_running_attempt(tmp_path: Path) -> None:
+    """One may be missing, because it was lost; the attempt's restart replaces it."""
+    life = asked(tmp_path)
+
+    async def ask(job: Job) -> None:
+        await asyncio.sleep(5.5)
+        provider = FailingProvider(job, can_prepare=False)
+        job.spec = replace(job.spec, workers=provider, worker_count=2)
+        with pytest.raises(RequestRejected, match="cannot be started"):
+            await job.rescale(life.plan(3), 3)
+        assert provider.calls == [("running", 3), ("running", 1)]
+        job.spec = replace(job.spec, worker_count=1)
+        life.answers.append(job.status)
+
+    life.ask = ask
+    assert life.run(1).failure is None
+    assert life.answers == ["running"]
+
+
 def test_the_end_of_a_job_does_not_wait_for_workers_that_start(tmp_path: Path) -> None:
     life = asked(tmp_path)
 

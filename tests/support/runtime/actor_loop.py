@@ -134,6 +134,8 @@ class ActorLoop(SimulatedLoop):
         while self._scheduled and self._scheduled[0].when() < self._now + self._clock_resolution:
             timer: Any = heapq.heappop(self._scheduled)
             timer._scheduled = False
+            # A task that finds its timer early, by less than a resolution, would spin.
+            self._now = max(self._now, timer.when())
             self._ready.append(timer)
 
     def _hold_back(self) -> list[Handle]:

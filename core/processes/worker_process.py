@@ -23,8 +23,16 @@ from headrace.core.api.forked_children import release_descriptor, withhold_descr
 from headrace.core.exchange.stream_end import SocketEnd
 from headrace.core.processes.lifeline import drain
 
-IGNORING_SIGNALS = ("sh", "-c", 'trap "" INT TERM HUP; exec "$@"', "sh")
-"""The command that runs another one, which ignores the signals of a terminal."""
+SHIELD = """\
+trap "" INT TERM HUP
+setpriv --pdeathsig KILL true 2>/dev/null && exec setpriv --pdeathsig KILL "$@"
+exec "$@"
+"""
+"""The shell's commands that run another one, which ignores the signals of a terminal.
+
+Where there is `setpriv`, the system also ends it with its parent, before its first instruction: a
+process that is stopped while Python starts would else live on until somebody continues it.
+"""
 
 EXIT_GRACE_S = 2.0
 """The time in which a process may end by itself before it is killed."""
@@ -128,7 +136,7 @@ def start_process(
 def build_command(module: str, descriptors: Sequence[int]) -> list[str]:
     """Return the command of a worker process: nothing is imported from the current folder."""
     numbers = map(str, (os.getpid(), *descriptors))
-    return [*IGNORING_SIGNALS, sys.executable, "-P", "-m", module, *numbers]
+    return ["sh", "-c", SHIELD, "sh", sys.executable, "-P", "-m", module, *numbers]
 
 
 def _open_pair(theirs: ExitStack) -> tuple[socket.socket, socket.socket]:

@@ -1,13 +1,26 @@
 """The watch over workers that give no sign of life, and the lifeline of a real process."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
+
+import pytest
 
 from headrace.core.processes.lifeline import SilenceWatch
+from tests.support.cli.worker_jobs import is_alive, wait_for
+
+COORDINATOR = """\
+import os, time
+from headrace.core.processes.worker_process import start_process
+print(start_process(1, "stopped_worker", os.environ, lambda line, is_error: None).pid, flush=True)
+time.sleep(600)
+"""
+STOPPED = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
 HOLDER = """\
 import os, socket, sys, time
@@ -56,3 +69,25 @@ def test_a_process_shows_that_it_lives_and_ends_with_its_lifeline() -> None:
             os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="the system has no setpriv")
+def test_a_process_that_is_stopped_while_it_starts_is_gone_with_its_coordinator(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "stopped_worker.py").write_text(STOPPED)
+    with subprocess.Popen(
+        [sys.executable, "-c", COORDINATOR],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    ) as coordinator:
+        assert coordinator.stdout is not None
+        worker = int(coordinator.stdout.readline())
+        state = Path(f"/proc/{worker}/stat")
+        try:
+            wait_for(lambda: ") T " in state.read_text(), "the worker does not stop")
+            coordinator.kill()
+            wait_for(lambda: not is_alive(worker), "the worker lives on")
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)

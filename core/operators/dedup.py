@@ -31,7 +31,7 @@ from headrace.core.operators.ttl_operator import TtlOperator
 from headrace.core.plan.nodes import Dedup
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
-from headrace.core.types.frames import add_columns, select_columns
+from headrace.core.types.frames import add_columns, gather_rows, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,7 +62,7 @@ class FirstRowOperator(TtlOperator):
         yield from self.announce_work()
         new = self._renew_keys(frame) if self.has_ttl else self._add_keys(frame)
         if len(new):
-            yield self._stream, frame[new]
+            yield self._stream, frame if len(new) == frame.height else gather_rows(frame, new)
 
     def _add_keys(self, frame: pl.DataFrame) -> pl.Series:
         """Store the new keys, and return the numbers of their rows."""
@@ -71,11 +71,11 @@ class FirstRowOperator(TtlOperator):
         if key and (
             rows.height <= SAMPLE_ROWS or rows[:SAMPLE_ROWS].n_unique(key) >= SAMPLE_ROWS // 2
         ):
-            return self.get_live_table().add(self._grouping.encode_keys(rows).select(KEY))
+            return self.get_live_table().add(self._grouping.encode_keys(rows)[[KEY]])
         # Where keys repeat, each is looked up once.
         heads = self._find_first_rows(frame)
         return heads[ROW_NUMBER][
-            self.get_live_table().add(self._grouping.encode_keys(heads).select(KEY))
+            self.get_live_table().add(self._grouping.encode_keys(heads)[[KEY]])
         ]
 
     def _renew_keys(self, frame: pl.DataFrame) -> pl.Series:

@@ -24,6 +24,10 @@ COPY_FRACTION = 4
 """Rows that are fewer than this fraction of a frame are copied, to release the others' memory."""
 
 
+MAX_REBUILT_ROWS = 16
+"""Up to this number of rows, copying texts as Python values is faster than as an Arrow stream."""
+
+
 def concat_contiguous(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Concatenate one or more frames into contiguous memory; the frames are not modified."""
     if len(frames) == 1:
@@ -32,7 +36,16 @@ def concat_contiguous(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     whole = frames[0].clone()
     for frame in frames[1:]:
         whole.extend(frame)
-    return whole.rechunk() if max(whole.n_chunks("all"), default=1) > 1 else whole
+    return rechunk(whole) if max(whole.n_chunks("all"), default=1) > 1 else whole
+
+
+def rechunk(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame with contiguous columns, without threads if the rows are few."""
+    import polars as pl
+
+    if frame.height >= FEW_ROWS or not frame.width:
+        return frame.rechunk()
+    return pl.DataFrame([column.rechunk() for column in frame.get_columns()])
 
 
 def split_frame(
@@ -61,10 +74,21 @@ def copy_compact(frame: pl.DataFrame) -> pl.DataFrame:
 
     if not any(_may_share_memory(type) for type in frame.dtypes):
         return frame
+    if frame.height <= MAX_REBUILT_ROWS and not any(type.is_nested() for type in frame.dtypes):
+        return pl.DataFrame([_rebuild(column) for column in frame.get_columns()])
     copy = io.BytesIO()
     write_arrow(frame, copy)
     copy.seek(0)
     return pl.read_ipc_stream(copy)
+
+
+def _rebuild(column: pl.Series) -> pl.Series:
+    """Copy texts by their Python values."""
+    import polars as pl
+
+    if not _may_share_memory(column.dtype):
+        return column
+    return pl.Series(column.name, column.to_list(), dtype=column.dtype)
 
 
 def write_arrow(frame: pl.DataFrame, file: io.BytesIO, *, has_views: bool = False) -> None:

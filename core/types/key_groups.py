@@ -23,6 +23,9 @@ KeyColumns: TypeAlias = "tuple[tuple[str, pl.DataType], ...]"
 PRECOMPUTED_LENGTHS = 256
 """Lengths below this are taken from a table of texts."""
 
+MAX_SCALAR_ROWS = 16
+"""Up to this number of rows, owners are computed in Python."""
+
 OWNER_COLUMN = "__owner"
 EXPRESSION_CACHE_SIZE = 256
 """The size of the caches of expressions: building one costs as much as running it on few rows."""
@@ -166,9 +169,7 @@ def partition_by_owner(
     if not keys.width:
         yield int(get_keyless_group(key_groups)) * parallelism // key_groups, frame
         return
-    owners = select_columns(
-        keys, _owner_expr(_get_columns(keys), key_groups, parallelism)
-    ).to_series()
+    owners = _find_owners(keys, key_groups, parallelism)
     if not owners.len():
         return
     if owners.min() == owners.max():
@@ -179,6 +180,19 @@ def partition_by_owner(
             yield part.drop_in_place(OWNER_COLUMN)[0], part
     else:
         yield from _partition_many(frame, owners, parallelism)
+
+
+def _find_owners(keys: pl.DataFrame, key_groups: int, parallelism: int) -> pl.Series:
+    """Return the subtask that owns the key of each row."""
+    import polars as pl
+
+    if keys.height > MAX_SCALAR_ROWS:
+        expr = _owner_expr(_get_columns(keys), key_groups, parallelism)
+        return select_columns(keys, expr).to_series()
+    # Polars evaluates the expression in two threads; waking one takes longer than a few rows.
+    hashes = hash_keys(encode_keys(keys)).to_list()
+    owners = [hash % key_groups * parallelism // key_groups for hash in hashes]
+    return pl.Series(OWNER_COLUMN, owners, dtype=pl.UInt64)
 
 
 def _partition_many(

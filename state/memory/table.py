@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.state import EXPIRY, KEY, KEY_INDEX, NO_CLOCK_US
 from headrace.core.api.state_sizes import StateSize
-from headrace.core.types.frames import copy_compact
+from headrace.core.types.frames import copy_compact, filter_rows, rechunk
 from headrace.core.types.key_groups import hash_keys
 from headrace.state.memory.hash_table import HashTable
 from headrace.state.memory.row_filters import add_expiry_column
@@ -109,15 +109,16 @@ class MemoryKeyedTable:
         if not soon:
             self._do_deferred_work()
         hashes, slots = self._look_up(frame[KEY])
-        new = slots.is_null()
-        rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True).filter(new)
-        fresh, hashes, slots = frame.filter(new), hashes.filter(new), slots.filter(new)
-        first = fresh[KEY].is_first_distinct()
-        if not first.all():
-            rows, fresh = rows.filter(first), fresh.filter(first)
+        rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
+        if slots.null_count() < len(slots):
+            new = slots.is_null()
+            rows, frame = rows.filter(new), filter_rows(frame, new)
+            hashes, slots = hashes.filter(new), slots.filter(new)
+        if frame.height > 1 and not (first := frame[KEY].is_first_distinct()).all():
+            rows, frame = rows.filter(first), filter_rows(frame, first)
             hashes, slots = hashes.filter(first), slots.filter(first)
-        if fresh.height:
-            self._append(copy_compact(fresh[list(self._column_names)]), hashes, slots)
+        if frame.height:
+            self._append(copy_compact(frame[list(self._column_names)]), hashes, slots)
         if soon:
             self._do_deferred_work()
         return rows
@@ -273,7 +274,7 @@ class MemoryKeyedTable:
 
     def _merge_frames(self, frames: list[pl.DataFrame]) -> None:
         if frames:
-            whole = reduce(lambda log, frame: log.vstack(frame), frames).rechunk()
+            whole = rechunk(reduce(lambda log, frame: log.vstack(frame), frames))
             self._frames[-len(frames) :] = [whole]
             self._log_cache = None
 

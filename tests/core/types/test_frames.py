@@ -19,6 +19,7 @@ from headrace.core.types.frames import (
     copy_compact,
     hash_rows,
     list_keys,
+    rechunk,
     split_frame,
 )
 from tests.support.runtime.memory_pipelines import simulated
@@ -62,7 +63,8 @@ def test_batches_are_joined_in_their_order_and_none_of_them_is_changed() -> None
 
 
 def test_a_copy_is_equal() -> None:
-    for frame in (WHOLE, WHOLE.slice(1, 1), WHOLE.clear(), WHOLE.select("t", "n")):
+    many = pl.concat([WHOLE.select("s", "b")] * 20)
+    for frame in (WHOLE, WHOLE.slice(1, 1), WHOLE.clear(), WHOLE.select("t", "n"), many, many[:9]):
         assert copy_compact(frame).equals(frame)
         assert copy_compact(frame).schema == frame.schema
 
@@ -71,6 +73,15 @@ def test_a_copy_lets_go_of_rows_that_did_not_pass() -> None:
     few = MANY.filter(pl.col("id") < 2)
     assert _held(few) > 50_000
     assert _held(copy_compact(few)) < 2_000
+
+
+def test_many_and_few_rows_of_several_chunks_become_contiguous() -> None:
+    for few in (MANY.head(10), MANY):
+        parts = [few, few, few]
+        whole = rechunk(pl.concat(parts * 10, rechunk=False))
+        assert whole.n_chunks("all") == [1] * whole.width
+        assert whole.equals(pl.concat(parts * 10))
+    assert rechunk(MANY.select()).height == MANY.select().height
 
 
 def test_rows_go_through_a_channel_without_those_that_did_not_pass(tmp_path: Path) -> None:

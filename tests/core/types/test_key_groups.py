@@ -72,6 +72,30 @@ def test_the_parts_are_all_rows_in_their_order(count: int, parallelism: int) -> 
         )
 
 
+def test_a_few_rows_go_where_they_go_among_many() -> None:
+    columns = {
+        "number": [None if at == 3 else at * 7919 for at in range(64)],
+        "text": [None if at == 5 else "größe" * at * 20 for at in range(64)],
+        "real": [(-0.0, 0.0, float("nan"), 1e300)[at % 4] * (at // 4) for at in range(64)],
+        "flag": [at % 3 == 0 for at in range(64)],
+        "day": [date(2026, 1, 1 + at % 28) for at in range(64)],
+        "at": [datetime(2026, 1, 1, at % 24, tzinfo=UTC) for at in range(64)],
+        "money": [Decimal(at) / 4 for at in range(64)],
+        "bytes": [bytes([at]) for at in range(64)],
+    }
+    frame = pl.DataFrame(columns).with_row_index("row")
+    for names in (*([name] for name in columns), ["number", "text"], list(columns)):
+        many = {
+            row: subtask
+            for subtask, part in partition_by_owner(frame, frame[names], 128, 5)
+            for row in part["row"]
+        }
+        for size in (1, 7):
+            for piece in frame.iter_slices(size):
+                for subtask, part in partition_by_owner(piece, piece[names], 128, 5):
+                    assert {many[row] for row in part["row"]} == {subtask}
+
+
 def test_rows_that_all_go_one_way_are_handed_on_as_they_are() -> None:
     frame = pl.DataFrame({"k": [5] * 100})
     ((_, part),) = partition_by_owner(frame, frame, 128, 3)

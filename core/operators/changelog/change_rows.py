@@ -223,7 +223,7 @@ class CountedChangesOperator(StatelessOperator):
         others = [name for name in self._row if name in self._columns]
         changes = self._grouping.project_columns(weighted, [*others, WEIGHT])
         changes = consolidate(changes.select(*self._row, WEIGHT))
-        keys = changes.select(self._grouping.internal_names).unique(maintain_order=True)
+        keys = changes.select(self._grouping.internal_names)
         moved = self._count_copies(self._rows.read(keys), changes)
         self._rows.add(changes)
         change = pl.when(pl.col(WEIGHT) > 0).then(pl.lit(INSERT)).otherwise(pl.lit(DELETED))

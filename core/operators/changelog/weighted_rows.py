@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT, RunsLayout, StepState
-from headrace.core.operators.run_lookup import count_lookup_rows, is_selective
+from headrace.core.operators.run_lookup import count_lookup_rows, is_selective, look_up_keys
 from headrace.core.types.change_columns import CHANGE, DELETED, INSERT
 from headrace.core.types.elements import (
     DELETE,
@@ -20,7 +20,7 @@ from headrace.core.types.elements import (
     ORDER,
     WEIGHT,
 )
-from headrace.core.types.frames import add_columns, gather_rows, select_columns
+from headrace.core.types.frames import add_columns, gather_rows, hash_rows, select_columns
 from headrace.core.types.row_order import number_parts
 
 if TYPE_CHECKING:
@@ -46,9 +46,22 @@ def consolidate(rows: pl.DataFrame) -> pl.DataFrame:
     if (rows[WEIGHT] > 0).all():
         return rows  # nothing is removed
     names = [name for name in rows.columns if name not in (WEIGHT, SLOT)]
-    slot = [pl.col(SLOT).first()] if SLOT in rows.columns else []
-    merged = rows.group_by(names, maintain_order=True).agg(pl.col(WEIGHT).sum(), *slot)
-    return merged.filter(pl.col(WEIGHT) != 0)[rows.columns]
+    equal = _find_repeated(hash_rows(rows, names))
+    if not len(equal):
+        return rows
+    # Grouping takes several times as long as hashing, so rows without an equal one are left out.
+    repeated = gather_rows(rows, equal).with_columns(equal.alias("__row"))
+    merged = repeated.group_by(names).agg(pl.col(WEIGHT).sum(), pl.col("__row").first())
+    weights = rows[WEIGHT].clone().scatter(equal, 0).scatter(merged["__row"], merged[WEIGHT])
+    return rows.with_columns(weights).filter(weights != 0)
+
+
+def _find_repeated(hashes: pl.Series) -> pl.Series:
+    """Return the numbers of the rows whose hash another row has too."""
+    ascending = hashes.sort(multithreaded=False)
+    following = ascending[1:]
+    repeated = following.filter(following == ascending[:-1])
+    return hashes.is_in(repeated.implode()).arg_true()
 
 
 def subtract_rows(after: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
@@ -125,9 +138,9 @@ class WeightedRows:
             self._runs.add(select_columns(slotted, *self.types, SLOT))
 
     def read(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows of these keys, and perhaps of others; each key occurs once."""
+        """Return the rows of these keys, and perhaps of others."""
         if is_selective(self._runs, keys.height):
-            return consolidate(self._select_columns(self._runs.read_keys(keys, -1)))
+            return consolidate(self._select_columns(look_up_keys(self._runs, keys, -1)))
         self._runs.compact()
         return self._select_columns(self._runs.read(-1, MAX_WATERMARK_US))
 

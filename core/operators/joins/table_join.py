@@ -67,7 +67,7 @@ class TableJoin(SymmetricJoin, StatelessOperator):
         rows = consolidate(rows) if WEIGHT in frame.columns else rows
         if not rows.height:
             return
-        keys = pick_columns(rows, side.key).unique(maintain_order=True)
+        keys = pick_columns(rows, side.key)
         yield from request_offload(
             sum(each.count_deferred_rows(keys.height) for each in self._rows)
         )

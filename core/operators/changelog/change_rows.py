@@ -13,11 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, Redistribution, StepState
-from headrace.core.operators.changelog.conversion import (
-    OLD_PREFIX,
-    RetractionsOperator,
-    UpsertsOperator,
-)
+from headrace.core.operators.changelog.conversion import RetractionsOperator, UpsertsOperator
 from headrace.core.operators.changelog.weighted_rows import (
     WeightedRows,
     consolidate,
@@ -42,6 +38,9 @@ from headrace.core.types.elements import DELETE, WEIGHT
 
 if TYPE_CHECKING:
     import polars as pl
+
+OLD_PREFIX = "__old."
+"""The prefix of the columns of the row that a change replaces."""
 
 SEQUENCE_STATE = "sequence"
 """The name of the entries with the last number of each subtask."""
@@ -158,10 +157,8 @@ class UpsertChangesOperator(RetractionsOperator):
         self._changes.numbers.store()
 
     def _emit_rows(self, removed: pl.DataFrame, added: pl.DataFrame) -> Iterator[Output]:
-        import polars as pl
-
-        old = (pl.col(f"{OLD_PREFIX}{name}").alias(name) for name in self._row)
-        out = self._changes.build(removed.select(KEY, *old), added.select(KEY, *self._row))
+        columns = [KEY, *self._row]
+        out = self._changes.build(removed.select(columns), added.select(columns))
         if out.height:
             yield self._stream, out
 

@@ -12,6 +12,8 @@ there is the current one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US
@@ -26,6 +28,7 @@ from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.plan.nodes import ChangelogConversion
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
+from headrace.core.types.frames import gather_rows
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
@@ -36,9 +39,6 @@ CURRENT_ROW = "__row"
 
 LIST_PREFIX = "__all."
 """The prefix of the state columns with the values of the rows of a key, in order of arrival."""
-
-OLD_PREFIX = "__old."
-"""The prefix of the columns of the row that a change replaces."""
 
 
 def get_row_types(operation: ChangelogConversion, *, ordered: bool) -> dict[str, pl.DataType]:
@@ -78,15 +78,11 @@ class RetractionsOperator(StatelessOperator):
         changes = keyed.unique(KEY, keep="last", maintain_order=True)
         found = self._table.find(changes[KEY])
         old = found.select(KEY, CURRENT_ROW).unnest(CURRENT_ROW)
-        old = old.rename({name: f"{OLD_PREFIX}{name}" for name in self._row})
-        is_known = pl.lit(True).alias("__known")
-        both = changes.join(old.with_columns(is_known), on=KEY, how="left", maintain_order="left")
-        known = pl.col("__known").fill_null(False)
-        differs = pl.any_horizontal(
-            pl.col(name).ne_missing(pl.col(f"{OLD_PREFIX}{name}")) for name in self._compared
-        )
-        removed = both.filter(known & (pl.col(DELETE) | differs))
-        added = both.filter(~pl.col(DELETE) & (~known | differs))
+        new = gather_rows(changes, found[KEY_INDEX])
+        differs = reduce(or_, (new[name].ne_missing(old[name]) for name in self._compared))
+        is_new = pl.repeat(True, changes.height, eager=True).scatter(found[KEY_INDEX], differs)
+        removed = old.hstack([new[DELETE]]).filter(new[DELETE] | differs)
+        added = changes.filter(is_new & ~changes[DELETE])
         self._store_rows(removed, added)
         yield from self._emit_rows(removed, added)
 
@@ -102,10 +98,7 @@ class RetractionsOperator(StatelessOperator):
     def _emit_rows(self, removed: pl.DataFrame, added: pl.DataFrame) -> Iterator[Output]:
         import polars as pl
 
-        before = removed.select(
-            *(pl.col(f"{OLD_PREFIX}{name}").alias(name) for name in self._row),
-            pl.lit(-1, dtype=pl.Int64).alias(WEIGHT),
-        )
+        before = removed.select(*self._row, pl.lit(-1, dtype=pl.Int64).alias(WEIGHT))
         after = added.select(*self._row, pl.lit(1, dtype=pl.Int64).alias(WEIGHT))
         out = pl.concat([before, after])
         if out.height:

@@ -124,6 +124,8 @@ class WeightedRows:
         self.types = {**columns, WEIGHT: pl.Int64()}
         self._key = list(key)
         self._runs = state.open_runs(name, RunsLayout(self.types, tuple(key), consolidate))
+        self.whole: pl.DataFrame | None = None
+        """All rows, if they have been read since the last change."""
 
     def count_deferred_rows(self, keys: int) -> int:
         """Return how many stored rows the lookup of so many keys has to process."""
@@ -134,6 +136,7 @@ class WeightedRows:
         import polars as pl
 
         if rows.height:
+            self.whole = None
             slotted = add_columns(rows, pl.lit(0, dtype=pl.Int64).alias(SLOT))
             self._runs.add(select_columns(slotted, *self.types, SLOT))
 
@@ -141,11 +144,14 @@ class WeightedRows:
         """Return the rows of these keys, and perhaps of others."""
         if is_selective(self._runs, keys.height):
             return consolidate(self._select_columns(look_up_keys(self._runs, keys, -1)))
-        self._runs.compact()
-        return self._select_columns(self._runs.read(-1, MAX_WATERMARK_US))
+        if self.whole is None:
+            self._runs.compact()
+            self.whole = self._select_columns(self._runs.read(-1, MAX_WATERMARK_US))
+        return self.whole
 
     def take(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Remove and return the rows of these keys; each key occurs once."""
+        self.whole = None
         return consolidate(self._select_columns(self._runs.take_keys(keys)))
 
     def _select_columns(self, found: pl.DataFrame | None) -> pl.DataFrame:

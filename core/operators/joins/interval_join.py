@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT
-from headrace.core.operators.joins.join_probe import JoinProbe
+from headrace.core.operators.joins.join_probe import JoinProbe, ProbeIndex
 from headrace.core.operators.joins.join_sides import (
     LEFT,
     RIGHT,
@@ -220,7 +220,7 @@ class IntervalJoin(SymmetricJoin, WriteThroughOperator):
         there = other.find_candidates(probe_rows, near) if there is None else there
         if there is None:
             return None
-        probe = JoinProbe(probe_rows, there, own.key, near)
+        probe = JoinProbe(probe_rows, ProbeIndex(there, own.key, by_time=near is not None), near)
         return MatchedPairs(
             self._pairs, probe, own.project_output(probe_rows), other.project_output(there)
         )

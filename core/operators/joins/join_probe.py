@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.state import SLOT
@@ -33,8 +33,7 @@ RowPair: TypeAlias = "tuple[pl.Series, pl.Series]"
 PROBE_ROW, KEY_HASH, RANGE_START, RANGE_END = "__asks", "__hash", "__from", "__to"
 """A probing row, its hash, and the start and end of its candidates."""
 
-FULL_MASK = (1 << 64) - 1
-
+FULL_MASK, ROW_MASK = (1 << 64) - 1, (1 << 32) - 1
 
 MAX_SPARSE_MATCHES = 2
 """Up to this average number of candidates per row, times are compared instead of looked up."""
@@ -48,46 +47,88 @@ MAX_LISTED_ROWS = 512
 MAX_LISTED_PAIRS = 1024
 
 
+class ProbeIndex:
+    """The stored rows of probes, with an index of their key, which is built for the first search.
+
+    The columns `on` have no nulls.
+    """
+
+    def __init__(self, rows: pl.DataFrame, on: Sequence[str], *, by_time: bool = False) -> None:
+        """`by_time`: the rows have a SLOT, and those of a key are found in its order."""
+        self.rows = rows
+        self.key = on
+        self._by_time = by_time
+
+    @cached_property
+    def upper(self) -> pl.Series:
+        """The bits of a code that are of the hash."""
+        import polars as pl
+
+        return pl.Series([FULL_MASK ^ ROW_MASK], dtype=pl.UInt64)
+
+    @cached_property
+    def lower(self) -> pl.Series:
+        """The bits of a code that are of the number of the row."""
+        import polars as pl
+
+        return pl.Series([ROW_MASK], dtype=pl.UInt64)
+
+    @cached_property
+    def order(self) -> pl.Series | None:
+        """The numbers of the rows in the order of time; None: they are in this order."""
+        is_unsorted = self._by_time and not self.rows[SLOT].is_sorted()
+        return self.rows[SLOT].arg_sort() if is_unsorted else None
+
+    @cached_property
+    def codes(self) -> pl.Series:
+        """The sorted codes of the rows, and a sentinel after them, which no search reaches."""
+        import polars as pl
+
+        hashes = hash_rows(self.rows, self.key)
+        if self.order is not None:
+            hashes = hashes[self.order]
+        return self.number_hashes(hashes, pl.Series([FULL_MASK], dtype=pl.UInt64))
+
+    def number_hashes(self, hashes: pl.Series, *more: pl.Series) -> pl.Series:
+        """Combine hashes with their row numbers in the lower bits, append `more`, and sort."""
+        import polars as pl
+
+        numbers = pl.int_range(len(hashes), dtype=pl.UInt64, eager=True)
+        whole = (hashes & self.upper) | numbers
+        for each in more:
+            whole.append(each)
+        return whole.sort(multithreaded=False)
+
+    def get_row_numbers(self, found: pl.Series) -> pl.Series:
+        """Return the row numbers of these positions in the codes."""
+        import polars as pl
+
+        rows = (self.codes[found] & self.lower).cast(pl.UInt32)
+        return rows if self.order is None else self.order[rows]
+
+
 class JoinProbe:
-    """The matches of rows; `probe_rows` and `there` have the columns `on`, none of them null."""
+    """The matches of rows among the stored ones."""
 
     def __init__(
-        self,
-        probe_rows: pl.DataFrame,
-        there: pl.DataFrame,
-        on: Sequence[str],
-        near: tuple[int, int] | None = None,
+        self, probe_rows: pl.DataFrame, index: ProbeIndex, near: tuple[int, int] | None = None
     ) -> None:
-        """`near`: the inclusive bounds of a match's SLOT less that of the probing row."""
-        self._probe_rows, self._stored_rows, self._key, self._time_range = (
-            probe_rows,
-            there,
-            on,
-            near,
-        )
-        self._pairs = _list_pairs(probe_rows, there, on, near)
+        """`near`: the inclusive bounds of a match's SLOT less that of the probing row.
+
+        They need an index by time.
+        """
+        self._probe_rows, self._index, self._time_range = probe_rows, index, near
+        self._pairs = _list_pairs(probe_rows, index.rows, index.key, near)
         """The pairs of few rows; None: they are found by searching."""
         if self._pairs is None:
             self._search_candidates()
 
     def _search_candidates(self) -> None:
-        import polars as pl
-
-        probe_rows, there = self._probe_rows, self._stored_rows
-        bits = max(probe_rows.height, there.height).bit_length()
-        bounds = FULL_MASK >> bits << bits, (1 << bits) - 1
-        self._upper, self._lower = (pl.Series([each], dtype=pl.UInt64) for each in bounds)
-        self._order: pl.Series | None = None
-        hashes = hash_rows(there, self._key)
-        if self._time_range is not None and not there[SLOT].is_sorted():
-            self._order = there[SLOT].arg_sort()
-            hashes = hashes[self._order]
-        # A sentinel after the last code, which no search reaches.
-        self._codes = self._number_hashes(hashes, pl.Series([FULL_MASK], dtype=pl.UInt64))
+        index = self._index
         asks, hashes, begin = self._find_starts()
-        self._candidates = _list_candidates(
-            self._codes, asks, begin, hashes | self._lower, MAX_SPARSE_MATCHES * probe_rows.height
-        )
+        limit = MAX_SPARSE_MATCHES * self._probe_rows.height
+        ends = hashes | index.lower
+        self._candidates = _list_candidates(index.codes, asks, begin, ends, limit)
         """Each probing row and each candidate, as one number; None: there are too many."""
         self._found_ranges = (
             None if self._candidates is not None else self._find_ranges(asks, hashes, begin)
@@ -100,7 +141,7 @@ class JoinProbe:
                 yield _build_pairs(each[start : start + MAX_OUTPUT_ROWS] for each in self._pairs)
             return
         for asks, places in self._iterate_candidates():
-            meets = self._get_row_numbers(places)
+            meets = self._index.get_row_numbers(places)
             same = self._match_pairs(asks, meets)
             if not same.all():
                 asks, meets = asks.filter(same), meets.filter(same)
@@ -117,7 +158,7 @@ class JoinProbe:
         if self._found_ranges is not None:
             asks, meets = (
                 self._found_ranges[PROBE_ROW],
-                self._get_row_numbers(self._found_ranges[RANGE_START]),
+                self._index.get_row_numbers(self._found_ranges[RANGE_START]),
             )
             same = self._match_pairs(asks, meets)
             if same.all():
@@ -146,29 +187,20 @@ class JoinProbe:
             whole = pl.DataFrame([ranges[PROBE_ROW], to.alias(RANGE_END)]).explode(RANGE_END)
             yield whole[PROBE_ROW], whole[RANGE_END]
 
-    def _number_hashes(self, hashes: pl.Series, *more: pl.Series) -> pl.Series:
-        """Combine hashes with their row numbers in the lower bits, append `more`, and sort."""
-        import polars as pl
-
-        numbers = pl.int_range(len(hashes), dtype=pl.UInt64, eager=True)
-        whole = (hashes & self._upper) | numbers
-        for each in more:
-            whole.append(each)
-        return whole.sort(multithreaded=False)
-
     def _find_starts(self) -> tuple[pl.Series, pl.Series, pl.Series]:
         """Return the probing rows that have candidates, their hashes, and the first candidates."""
-        probe_rows = self._number_hashes(hash_rows(self._probe_rows, self._key))
-        asks, hashes = probe_rows & self._lower, probe_rows & self._upper
-        begin = _search_starts(self._codes, hashes)
-        some = self._codes[begin] < (hashes | self._lower)
+        index = self._index
+        probe_rows = index.number_hashes(hash_rows(self._probe_rows, index.key))
+        asks, hashes = probe_rows & index.lower, probe_rows & index.upper
+        begin = _search_starts(index.codes, hashes)
+        some = index.codes[begin] < (hashes | index.lower)
         return asks.filter(some), hashes.filter(some), begin.filter(some)
 
     def _find_ranges(self, asks: pl.Series, hashes: pl.Series, begin: pl.Series) -> pl.DataFrame:
         """Return the start and end of the candidates of each probing row."""
         import polars as pl
 
-        end = _search_starts(self._codes, hashes | self._lower)
+        end = _search_starts(self._index.codes, hashes | self._index.lower)
         columns = {
             PROBE_ROW: asks.cast(pl.UInt32),
             KEY_HASH: hashes,
@@ -187,31 +219,26 @@ class JoinProbe:
         """Restrict the ranges to the candidates that are near in time."""
         import polars as pl
 
-        slots, times = self._probe_rows[SLOT][ranges[PROBE_ROW]], self._stored_rows[SLOT]
-        times = times if self._order is None else times[self._order]
+        index = self._index
+        slots, times = self._probe_rows[SLOT][ranges[PROBE_ROW]], index.rows[SLOT]
+        times = times if index.order is None else times[index.order]
         first = times.search_sorted(slots + near[0], "left").cast(pl.UInt64)
         last = times.search_sorted(slots + near[1], "right").cast(pl.UInt64)
         self._time_range = None
         begin, end = (
-            self._codes.search_sorted(ranges[KEY_HASH] | place, "left") for place in (first, last)
+            index.codes.search_sorted(ranges[KEY_HASH] | place, "left") for place in (first, last)
         )
         ranges = ranges[[PROBE_ROW, KEY_HASH]].hstack(
             [begin.alias(RANGE_START), end.alias(RANGE_END)]
         )
         return ranges.filter(end > begin)
 
-    def _get_row_numbers(self, found: pl.Series) -> pl.Series:
-        """Return the row numbers of these candidates."""
-        import polars as pl
-
-        rows = (self._codes[found] & self._lower).cast(pl.UInt32)
-        return rows if self._order is None else self._order[rows]
-
     def _match_pairs(self, asks: pl.Series, meets: pl.Series) -> pl.Series:
         """Return which pairs really have equal keys, not only half a hash, and are near in time."""
-        same = [self._probe_rows[n][asks] == self._stored_rows[n][meets] for n in self._key]
+        there = self._index.rows
+        same = [self._probe_rows[n][asks] == there[n][meets] for n in self._index.key]
         if self._time_range is not None:
-            apart = self._stored_rows[SLOT][meets] - self._probe_rows[SLOT][asks]
+            apart = there[SLOT][meets] - self._probe_rows[SLOT][asks]
             same.append(apart.is_between(*self._time_range))
         return reduce(lambda one, other: one & other, same)
 

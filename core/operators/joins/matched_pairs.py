@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import find_columns
-from headrace.core.operators.joins.join_probe import JoinProbe, RowPair
+from headrace.core.operators.joins.join_probe import JoinProbe, ProbeIndex, RowPair
 from headrace.core.operators.joins.join_sides import (
     LEFT,
     NUMBER_COLUMNS,
@@ -244,7 +244,7 @@ class WindowJoinOutput:
         there = self._sides[1 - which].project_output(other)
         return MatchedPairs(
             self._pairs,
-            JoinProbe(own, other, self._join_columns),
+            JoinProbe(own, ProbeIndex(other, self._join_columns)),
             self._project_output(which, own),
             there,
         )

@@ -19,7 +19,7 @@ from headrace.core.operators.changelog.weighted_rows import (
     consolidate,
     get_weights,
 )
-from headrace.core.operators.joins.join_probe import JoinProbe
+from headrace.core.operators.joins.join_probe import JoinProbe, ProbeIndex
 from headrace.core.operators.joins.join_sides import (
     LEFT,
     RIGHT,
@@ -54,6 +54,7 @@ class TableJoin(SymmetricJoin, StatelessOperator):
             WeightedRows(context.state, name, side.key, side.types)
             for name, side in zip(SIDE_STATES, self._sides, strict=True)
         ]
+        self._indexes: list[ProbeIndex | None] = [None, None]
         self._output = JoinOutput(operation, context.stream, ordered=context.is_ordered)
 
     def _process_side(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
@@ -76,6 +77,7 @@ class TableJoin(SymmetricJoin, StatelessOperator):
         if self._needs_matches(1 - which) and others.height:
             yield from self._emit_turned(which, rows, others, self._rows[which].read(keys))
         self._rows[which].add(rows)
+        self._indexes[which] = None
 
     def _needs_matches(self, which: int) -> bool:
         """Whether the result depends on whether a row of this side has a match."""
@@ -120,10 +122,20 @@ class TableJoin(SymmetricJoin, StatelessOperator):
     def _probe(self, which: int, rows: pl.DataFrame, others: pl.DataFrame) -> MatchedPairs:
         return MatchedPairs(
             self._output,
-            JoinProbe(rows, others, self._sides[which].key),
+            JoinProbe(rows, self._index_rows(1 - which, others)),
             self._project_pair_side(which, rows),
             self._project_pair_side(1 - which, others),
         )
+
+    def _index_rows(self, which: int, rows: pl.DataFrame) -> ProbeIndex:
+        """Return an index of these rows; that of all rows is used until a change of the side."""
+        index = self._indexes[which]
+        if index is not None and index.rows is rows:
+            return index
+        index = ProbeIndex(rows, self._sides[which].key)
+        if rows is self._rows[which].whole:
+            self._indexes[which] = index
+        return index
 
     def _project_pair_side(self, which: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the columns of a row in a pair, with its weight."""

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.core.api.state import SLOT
 from headrace.core.operators.joins import join_probe
-from headrace.core.operators.joins.join_probe import JoinProbe
+from headrace.core.operators.joins.join_probe import JoinProbe, ProbeIndex
 
 NAN = float("nan")
 SCHEMA = {"k": pl.Float64, "s": pl.String, SLOT: pl.Int64}
@@ -42,7 +42,7 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
     least, first = chance.randrange(-5, 5), chance.randrange(2)
     on = ("k", "s")[first:]
     for near in ((least, least + chance.randrange(6)), None):
-        probe = JoinProbe(one, other, on, near)
+        probe = JoinProbe(one, ProbeIndex(other, on, by_time=near is not None), near)
         lots = [list(zip(asks, meets, strict=True)) for asks, meets in probe.iterate_pairs()]
         expected = [
             (asks, meets)
@@ -53,7 +53,7 @@ def test_the_rows_that_meet_are_found(seed: int, monkeypatch: pytest.MonkeyPatch
         assert sorted(pair for lot in lots for pair in lot) == expected
         assert [asks for lot in lots for asks, _ in lot] == [asks for asks, _ in expected]
         assert all(len(lot) <= most for lot in lots)
-        met = JoinProbe(one, other, on, near).find_matched()
+        met = JoinProbe(one, ProbeIndex(other, on, by_time=near is not None), near).find_matched()
         assert met.to_list() == sorted({asks for asks, _ in expected})
 
 
@@ -72,9 +72,9 @@ def test_keys_with_equal_hashes_are_distinguished(
     )
     one = pl.DataFrame({"k": pl.Series([1, 2, 3, 9], dtype=pl.UInt64)})
     other = pl.DataFrame({"k": pl.Series([3, 2, 2, 5], dtype=pl.UInt64)})
-    probe = JoinProbe(one, other, ("k",))
+    probe = JoinProbe(one, ProbeIndex(other, ("k",)))
     found = [
         (a, b) for asks, meets in probe.iterate_pairs() for a, b in zip(asks, meets, strict=True)
     ]
     assert sorted(found) == [(1, 1), (1, 2), (2, 0)]
-    assert JoinProbe(one, other, ("k",)).find_matched().to_list() == [1, 2]
+    assert JoinProbe(one, ProbeIndex(other, ("k",))).find_matched().to_list() == [1, 2]

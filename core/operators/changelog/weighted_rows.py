@@ -125,7 +125,8 @@ class WeightedRows:
         self._key = list(key)
         self._runs = state.open_runs(name, RunsLayout(self.types, tuple(key), consolidate))
         self.whole: pl.DataFrame | None = None
-        """All rows, if they have been read since the last change."""
+        """All rows, if they were read and nothing was added since."""
+        self._whole_found: pl.DataFrame | None = None
 
     def count_deferred_rows(self, keys: int) -> int:
         """Return how many stored rows the lookup of so many keys has to process."""
@@ -136,7 +137,7 @@ class WeightedRows:
         import polars as pl
 
         if rows.height:
-            self.whole = None
+            self.whole = self._whole_found = None
             slotted = add_columns(rows, pl.lit(0, dtype=pl.Int64).alias(SLOT))
             self._runs.add(select_columns(slotted, *self.types, SLOT))
 
@@ -144,14 +145,14 @@ class WeightedRows:
         """Return the rows of these keys, and perhaps of others."""
         if is_selective(self._runs, keys.height):
             return consolidate(self._select_columns(look_up_keys(self._runs, keys, -1)))
-        if self.whole is None:
-            self._runs.compact()
-            self.whole = self._select_columns(self._runs.read(-1, MAX_WATERMARK_US))
+        self._runs.compact()
+        found = self._runs.read(-1, MAX_WATERMARK_US)
+        if self.whole is None or found is not self._whole_found:
+            self.whole, self._whole_found = self._select_columns(found), found
         return self.whole
 
     def take(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Remove and return the rows of these keys; each key occurs once."""
-        self.whole = None
         return consolidate(self._select_columns(self._runs.take_keys(keys)))
 
     def _select_columns(self, found: pl.DataFrame | None) -> pl.DataFrame:

@@ -23,21 +23,35 @@ STREAMING_MIN_ROWS = 65_536
 
 
 def compute_partial_states(
-    rows: pl.DataFrame, keys: Sequence[str], calls: Sequence[AggregateCall]
+    rows: pl.DataFrame,
+    keys: Sequence[str],
+    calls: Sequence[AggregateCall],
+    more: Sequence[pl.Expr] = (),
 ) -> pl.DataFrame:
-    """Return the partial state of each group; without keys one of all rows, also of none."""
+    """Return the partial state of each group; without keys one of all rows, also of none.
+
+    `more` are expressions that are computed for each group as well.
+    """
     computed = {name: expr for call in calls for name, expr in call.prepare().items()}
     prepared = rows.with_columns(**computed) if computed else rows
-    states = _group_by(prepared, keys, [part for call in calls for part in call.partial()])
-    return apply_user_calls(states, keys, calls, UserAggregateCall.apply_partial)
+    parts = [part for call in calls for part in call.partial()]
+    states = _group_by(prepared, keys, [*parts, *more])
+    return apply_user_calls(states, keys, calls, UserAggregateCall.apply_partial, more)
 
 
 def merge_states(
-    states: pl.DataFrame, keys: Sequence[str], calls: Sequence[AggregateCall]
+    states: pl.DataFrame,
+    keys: Sequence[str],
+    calls: Sequence[AggregateCall],
+    more: Sequence[pl.Expr] = (),
 ) -> pl.DataFrame:
-    """Merge the states of each group into one."""
-    states = _group_by(states, keys, [part for call in calls for part in call.merge()])
-    return apply_user_calls(states, keys, calls, UserAggregateCall.apply_merge)
+    """Merge the states of each group into one.
+
+    `more` are expressions that are computed for each group as well.
+    """
+    parts = [part for call in calls for part in call.merge()]
+    states = _group_by(states, keys, [*parts, *more])
+    return apply_user_calls(states, keys, calls, UserAggregateCall.apply_merge, more)
 
 
 def compute_results(

@@ -193,16 +193,16 @@ def apply_user_calls(
     keys: Sequence[str],
     calls: Sequence[AggregateCall],
     make: Callable[[UserAggregateCall, pl.DataFrame, Sequence[str]], pl.DataFrame],
+    more: Iterable[pl.Expr] = (),
 ) -> pl.DataFrame:
-    """Compute the states of user calls, and order the columns by the calls."""
+    """Compute the states of user calls, and order the columns by the calls, then `more`."""
     users = select_user_calls(calls)
     if not users:
         return groups
     for call in users:
         groups = make(call, groups, keys)
-    return groups.select(
-        *keys, *(f"{c.name}.{part}" for c in calls for part, _ in c.accumulator.state)
-    )
+    states = (f"{c.name}.{part}" for c in calls for part, _ in c.accumulator.state)
+    return groups.select(*keys, *states, *(each.meta.output_name() for each in more))
 
 
 def build_user_call(

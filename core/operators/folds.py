@@ -99,15 +99,15 @@ class AggregateFold:
             for name, type in call.state_types(ORDER_TYPE).items()
         }
 
-    def begin(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the partial states of the aggregates."""
+    def begin(self, rows: pl.DataFrame, by: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
+        """Return the partial states of the aggregates, and more columns of each group."""
         with self._error_context(rows):
-            return compute_partial_states(rows, by, self._calls)
+            return compute_partial_states(rows, by, self._calls, more)
 
-    def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Merge the partial states of each group."""
+    def merge(self, states: pl.DataFrame, by: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
+        """Merge the partial states of each group, with more columns of each group."""
         with self._error_context(states):
-            return merge_states(states, by, self._calls)
+            return merge_states(states, by, self._calls, more)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the values of the aggregates, after the columns `by`."""
@@ -389,19 +389,24 @@ class CountingFold:
         """Return the states of the rows of each group, with their row counts."""
         import polars as pl
 
-        count = pl.len().cast(pl.Int64).alias(ROW_COUNT)
-        return self._add_counts(self._fold.begin(rows, by), rows, by, count)
+        more = [pl.len().cast(pl.Int64).alias(ROW_COUNT), *self._greatest]
+        if isinstance(self._fold, AggregateFold):
+            return self._fold.begin(rows, by, *more)
+        return self._add_columns(self._fold.begin(rows, by), rows, by, more)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Merge the states of each group, and add up their row counts."""
         import polars as pl
 
-        return self._add_counts(self._fold.merge(states, by), states, by, pl.col(ROW_COUNT).sum())
+        more = [pl.col(ROW_COUNT).sum(), *self._greatest]
+        if isinstance(self._fold, AggregateFold):
+            return self._fold.merge(states, by, *more)
+        return self._add_columns(self._fold.merge(states, by), states, by, more)
 
-    def _add_counts(
-        self, states: pl.DataFrame, of: pl.DataFrame, by: Sequence[str], count: pl.Expr
+    def _add_columns(
+        self, states: pl.DataFrame, of: pl.DataFrame, by: Sequence[str], more: Sequence[pl.Expr]
     ) -> pl.DataFrame:
+        """Add more columns of each group of rows to the states."""
         if not by:
-            return states.hstack(of.select(count, *self._greatest))
-        found = of.group_by(by).agg(count, *self._greatest)
-        return states.join(found, on=by, nulls_equal=True)
+            return states.hstack(of.select(more))
+        return states.join(of.group_by(by).agg(more), on=by, nulls_equal=True)

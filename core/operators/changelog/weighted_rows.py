@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT, RunsLayout, StepState
-from headrace.core.operators.run_lookup import count_lookup_rows, is_selective, look_up_keys
+from headrace.core.operators.run_lookup import count_lookup_rows, is_selective
 from headrace.core.types.change_columns import CHANGE, DELETED, INSERT
 from headrace.core.types.elements import (
     DELETE,
@@ -144,7 +144,7 @@ class WeightedRows:
     def read(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of these keys, and perhaps of others."""
         if is_selective(self._runs, keys.height):
-            return consolidate(self._select_columns(look_up_keys(self._runs, keys, -1)))
+            return consolidate(self._select_columns(self._runs.read_keys(keys.unique(), -1)))
         self._runs.compact()
         found = self._runs.read(-1, MAX_WATERMARK_US)
         if self.whole is None or found is not self._whole_found:

@@ -27,7 +27,7 @@ from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output
-from headrace.core.operators.run_lookup import count_lookup_rows, is_selective, look_up_keys
+from headrace.core.operators.run_lookup import count_lookup_rows, is_selective
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import JoinType
 from headrace.core.types.data_types import BIGINT, to_polars
@@ -165,6 +165,10 @@ SIDE_STATES = ("left", "right")
 """The names of the states of both sides."""
 
 
+FEW_KEYS = 64
+"""Up to this number, looking up keys that repeat takes less time than finding out that they do."""
+
+
 class JoinSideBuffer:
     """The stored rows of one side, with the columns of the side and SLOT, in runs by time."""
 
@@ -227,7 +231,8 @@ class JoinSideBuffer:
         after, until = _compute_reach(probe_rows[SLOT], near)
         if not is_selective(self.runs, probe_rows.height):
             return self.runs.read(after, until)
-        return look_up_keys(self.runs, pick_columns(probe_rows, self.key), after)
+        keys = pick_columns(probe_rows, self.key)
+        return self.runs.read_keys(keys.unique() if keys.height > FEW_KEYS else keys, after)
 
     def count_deferred_rows(self, probe_count: int) -> int:
         """Return the number of stored rows that a probe with this number of rows has to process."""

@@ -110,14 +110,15 @@ class DebeziumDecoder(LineDecoder):
         )
 
     def decode_messages(self, messages: Sequence[bytes | None]) -> DecodedMessages:
-        """Decode messages; each null is skipped."""
+        """Decode messages; each null, also as a JSON text, is skipped: it is a tombstone."""
         import polars as pl
 
         errors: dict[int, str] = {}
         skipped: list[int] = []
         groups: dict[Encodings | None, list[_Change]] = {}
         for number, text in enumerate(messages):
-            change = None if text is None else self._parse_message(number, text, errors)
+            is_tombstone = text is None or text.strip() == NULL
+            change = None if is_tombstone else self._parse_message(number, text, errors)
             if change is not None:
                 groups.setdefault(change.encodings, []).append(change)
             elif number not in errors:

@@ -2,12 +2,13 @@
 
 Such a state is right only if each row that is removed was added before. So it resumes only
 together with the states that remove rows, and only if nothing between them has changed: a changed
-expression would remove other rows than it has added.
+expression would remove other rows than it has added. What comes before those states may change:
+they remove the rows that they have stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.core.plan import nodes
@@ -75,16 +76,21 @@ class StepGroup:
 
     steps: tuple[str, ...]
     upstream: tuple[str, ...]
-    """The parts upstream of them."""
+    """The parts from which rows that may be removed reach them."""
 
 
 def list_groups(plan: nodes.Plan) -> tuple[StepGroup, ...]:
     """Return the groups of steps that count the same rows, in the order of the plan."""
-    producers = {stream.name: part.name for part in plan for stream in _list_outputs(part)}
+    removing = {
+        stream.name: part.name
+        for part in plan
+        for stream in _list_outputs(part)
+        if isinstance(stream.kind, nodes.Retract)
+    }
     groups: list[tuple[set[str], set[str]]] = []
     for step in plan:
         if counts_rows(step):
-            upstream = _find_upstream(step, plan, producers)
+            upstream = _find_upstream(step, plan, removing)
             together = {step.name, *(n for n in upstream if _removes_rows(plan.part(n)))}
             above = set(upstream)
             for group in [each for each in groups if each[0] & together]:
@@ -111,16 +117,20 @@ def _removes_rows(step: nodes.PlanPart) -> bool:
 
 
 def _find_upstream(
-    step: nodes.PlanPart, plan: nodes.Plan, producers: dict[str, str]
+    step: nodes.PlanPart, plan: nodes.Plan, removing: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the parts upstream of a step, the nearest first."""
+    """Return the parts from which rows that may be removed reach a step, the nearest first.
+
+    `removing` are the parts by their streams that remove rows.
+    """
     found: dict[str, None] = {}
-    pending = [producers[name] for name in get_input_streams(step)]
+    pending = [step]
     while pending:
-        name = pending.pop(0)
-        found[name] = None
-        inputs = get_input_streams(plan.part(name))
-        pending += [producers[each] for each in inputs if producers[each] not in found]
+        for stream in get_input_streams(pending.pop(0)):
+            name = removing.get(stream)
+            if name is not None and name not in found:
+                found[name] = None
+                pending.append(plan.part(name))
     return tuple(found)
 
 

@@ -69,9 +69,12 @@ def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
     if isinstance(meaning.operation, nodes.Top):
         shown = table.with_columns(pl.col(BEST_ROWS).list.head(meaning.operation.rows))
         names = meaning.key.names
-        return explode_stored_rows(shown, BEST_ROWS, meaning.key, names, "rank").drop(
-            ROW_ID, IS_COMPLETE, VERSION, RERANK_AFTER, strict=False
-        )
+        rows = explode_stored_rows(shown, BEST_ROWS, meaning.key, names, "rank")
+        if time := meaning.operation.time_column:  # of its single row
+            rows = rows.with_columns(pl.col(time).alias(NEWEST_TIME)).drop(
+                time, rows.columns[len(names)]
+            )
+        return rows.drop(ROW_ID, IS_COMPLETE, VERSION, RERANK_AFTER, strict=False)
     rows = table.select(EMITTED_ROW, NEWEST_TIME).unnest(EMITTED_ROW)
     return rows.drop(meaning.hidden_aggregates, strict=False)
 
@@ -105,11 +108,15 @@ def read_current_rows(
     meaning: StateSchema, inside: Sequence[str], rows: pl.DataFrame
 ) -> pl.DataFrame:
     """Return the current rows, those of upserts with their id; the key comes first."""
+    import polars as pl
+
     if WEIGHT in rows.columns:
         rows = repeat_rows(consolidate(rows))
     if IS_DELETE in rows.columns:
         rows = select_newest(rows)
         rows = rows.filter(~rows[IS_DELETE])
+    if isinstance(meaning.operation, nodes.Top) and (time := meaning.operation.time_column):
+        rows = rows.with_columns(pl.col(time).alias(EVENT_TIME)).drop(time)
     shown = add_key_columns(meaning, inside, rows.drop(ORDER, SLOT, IS_DELETE, strict=False))
     return shown.sort(shown.columns[: len(inside) + 1])
 

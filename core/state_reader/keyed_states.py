@@ -100,7 +100,8 @@ class KeyedStateReader:
             case "keys":
                 yield self._read_table(whole)
             case "rows":
-                yield changelog_state.read_current_rows(self._meaning, self._inside, whole)
+                rows = changelog_state.read_current_rows(self._meaning, self._inside, whole)
+                yield move_to_end(rows, METADATA_COLUMNS)
             case "sequence":
                 yield whole
             case "waiting":

@@ -132,7 +132,11 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     weighted = bool(reading.get("weighted"))
     if top := reading["top"]:
         by = tuple(_parse_ranking(text, of) for text in top["by"])
-        ranked = nodes.Top(made, window, top["rows"], by, reads_retractions=weighted)
+        is_dedup, (first, *_) = fingerprint.operation.startswith("dedup"), by
+        time = first.value.name if is_dedup and isinstance(first.value, ColumnReference) else ""
+        ranked = nodes.Top(
+            made, window, top["rows"], by, reads_retractions=weighted, time_column=time
+        )
         return StateSchema(key, ranked, of, timed, ttl, False, changes)
     if (states := reading.get("process")) is not None:
         return StateSchema(key, nodes.Process(made, of, timed, rebuild_body(states)), of, timed)

@@ -98,9 +98,10 @@ def test_messages_without_a_change_are_skipped() -> None:
     ddl = {"source": {}, "ts_ms": 1, "databaseName": "shop", "ddl": "create", "tableChanges": []}
     others = [{"ts_ms": 1}, transaction, ddl, {"schema": None, "payload": None}]
     texts = [json.dumps(each).encode() for each in others]
-    messages = [None, *texts, wrapped(texts[0], {}), message("m"), message("c", {"id": 1})]
+    tombstones = [None, b"null ", *texts]
+    messages = [*tombstones, wrapped(texts[0], {}), message("m"), message("c", {"id": 1})]
     found = decoder().decode_messages(messages)
-    assert (found.errors, found.skipped) == ({}, [0, 1, 2, 3, 4, 5, 6])
+    assert (found.errors, found.skipped) == ({}, [0, 1, 2, 3, 4, 5, 6, 7])
     assert found.frame["id"].to_list() == [1]
 
 
@@ -141,7 +142,8 @@ def test_a_deletion_needs_no_large_value() -> None:
 
 
 def test_lines_of_a_file_are_messages() -> None:
-    block = b"\n".join([message("c", {"id": 1}), b'{"ts_ms": 1}', b"{", message("c", {"id": 2})])
+    others = [b'{"ts_ms": 1}', b"null", b"{"]
+    block = b"\n".join([message("c", {"id": 1}), *others, message("c", {"id": 2})])
     frame, (bad,) = decoder().decode(block, 0)
     assert frame["id"].to_list() == [1, 2]
     assert isinstance(bad.position, int)

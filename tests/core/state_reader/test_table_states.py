@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -71,3 +72,33 @@ def test_deletions_are_remembered_after_a_rescale_and_a_change_of_ttl(
     assert resumed.failure is None
     rows = [row for each in memory.outputs["out"] for row in each["id", "v", DELETE].rows()]
     assert sorted(rows) == [(1, "a", False), (3, "c", False)]
+
+
+DEDUP = """
+sources:
+  rows:
+    memory: {data: in}
+    schema: {id: bigint, city: string, at: timestamp, seq: bigint}
+    table: {key: id, sequence: seq}
+    event_time: at
+steps:
+  newest: {from: rows, dedup: {key: city, keep: last, order: event_time}}
+sinks:
+  out: {from: newest, memory: {data: out}}
+"""
+
+
+def test_a_dedup_of_a_table_shows_rows_and_their_times(tmp_path: Path) -> None:
+    columns = {"id": pl.Int64(), "city": pl.String(), "at": pl.Datetime("us", "UTC")}
+    values = [(n, "Wien", datetime(2026, 1, 1, 0, n, tzinfo=UTC)) for n in (1, 2)]
+    rows = pl.DataFrame(values, columns, orient="row").with_columns(seq=pl.lit(1, pl.Int64()))
+    memory, disk = FlakyMemory({"in": {"0": [rows, 5.0]}}), MemoryDisk()
+    schedule = CheckpointSchedule(interval_s=0.3)
+    life = Life(tmp_path, DEDUP, memory, schedule, disk=disk, root="/home")
+    assert life.run(1, Fate(stopped_at=1.0)).failure is None
+    with open_checkpoint(Home(disk, "/home", "test")) as kept:
+        step = StepStateReader.from_document("newest", kept.document, kept.thaw_step("newest"))
+        emitted, stored = (pl.concat(step.read_rows(state)) for state in ("keys", "rows"))
+    assert emitted.columns == stored.columns == ["city", "id", "at", "seq", "event_time"]
+    assert emitted["id", "event_time"].rows() == [values[1][::2]]
+    assert sorted(stored["id", "event_time"].rows()) == [each[::2] for each in values]

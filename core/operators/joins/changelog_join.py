@@ -11,7 +11,8 @@ between the old and new pairs of the changed rows, and between the rows without 
 after.
 
 A row with a null in its key matches nothing and is not stored: if unmatched rows are emitted at
-all, its changes are emitted as they come.
+all, its changes are emitted as they come. In a full join, two rows without any key, one of each
+side, would replace each other: such rows are stored, so that the second one fails the job.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.api.state import KEY
+from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.operators.joins.join_sides import LEFT, RIGHT, SymmetricJoin
 from headrace.core.operators.joins.matched_pairs import JoinOutput
 from headrace.core.operators.joins.materialized_side import (
@@ -193,6 +195,15 @@ def split_lots(changes: pl.DataFrame, found: pl.DataFrame, rows_of: str) -> Iter
         yield part.drop("__lot")
 
 
+class IndistinctRows(ExpressionFailure):
+    """Two rows of a full join have the same key, because all its columns are null in both."""
+
+    hint = (
+        "where: COLUMN is not null, in a step before the join, leaves out the rows of a side "
+        "without a key"
+    )
+
+
 NEWEST_TIME = "__last"
 """The greatest event time of a key, over both sides."""
 
@@ -211,6 +222,7 @@ class ChangelogJoin(SymmetricJoin, TtlOperator):
         self._sides = (left, right)
         self._pairs = JoinOutput(operation, context.stream, ordered=context.is_ordered)
         self._delta = JoinDelta(operation, (left, right), self._pairs)
+        self._is_full = operation.type == "full"
         rows = {each.state_column: each.type for each in self._sides}
         self.open_table({**rows, NEWEST_TIME: to_polars(TIMESTAMP)})
 
@@ -219,13 +231,33 @@ class ChangelogJoin(SymmetricJoin, TtlOperator):
         side = self._sides[which].side
         changes = self._sides[which].compact_changes(frame)
         if (lacks := side.find_null_keys(changes)) is not None:
-            yield from self._emit_difference(
-                *self._delta.diff_keyless(which, changes.filter(lacks))
-            )
+            keyless = changes.filter(lacks)
+            if self._is_full:
+                self._check_distinct(which, keyless)
+            yield from self._emit_difference(*self._delta.diff_keyless(which, keyless))
             changes = changes.filter(~lacks)
         if changes.height:
             found = self.get_live_table().find(changes[KEY].unique(maintain_order=True))
             yield from self._apply_changes(which, changes.drop(side.key), found)
+
+    def _check_distinct(self, which: int, changes: pl.DataFrame) -> None:
+        """Store the row whose key is all nulls. Raises IndistinctRows if both sides have one."""
+        import polars as pl
+
+        own, other = self._sides[which], self._sides[1 - which]
+        joined = pl.all_horizontal(pl.col(own.side.key).is_null())
+        changes = changes.filter(joined, pl.col(own.id) == "-" * len(own.id_columns))
+        if not changes.height:
+            return
+        found = self.get_live_table().find(changes[KEY])
+        if not changes[IS_DELETE].all() and found[other.state_column].count():
+            message = (
+                "rows of both sides of a full join have a key of nulls, and replace each other"
+            )
+            raise IndistinctRows(message)
+        changes = changes.drop(own.side.key)
+        touched = own.apply_changes(changes, own.unnest_rows(found))
+        self._store_rows(which, changes, found, touched.current_rows)
 
     def _apply_changes(
         self, which: int, changes: pl.DataFrame, found: pl.DataFrame

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from headrace.core.operators.joins import changelog_join
+from headrace.core.operators.joins.changelog_join import IndistinctRows
 from headrace.core.operators.operator import Output
 from headrace.core.plan.nodes import JoinType
 from headrace.core.plan.nodes.matching import ChangelogMatch
@@ -130,6 +131,21 @@ def test_a_full_join_has_the_rows_without_key_of_both_sides() -> None:
     assert changes(inputs.rows(RIGHT, [(None, 7, 20)])) == [(None, None, None, None, 7, 20)]
 
 
+@pytest.mark.parametrize("keys", [(("k",), ("k",)), (("k", "i"), ("k",))])
+def test_two_rows_without_any_key_fail_a_full_join(
+    keys: tuple[tuple[str, ...], tuple[str, ...]],
+) -> None:
+    """Their rows of the join would replace each other, since the key of both is null."""
+    inputs = changing("full", keys=keys)
+    row = (None, None, 10)
+    assert changes(inputs.rows(LEFT, [row])) == [(*row, None, None, None)]
+    with pytest.raises(IndistinctRows):
+        inputs.rows(RIGHT, [(None, None, 20)])
+    assert len(changes(inputs.rows(LEFT, [row], deletes=[True]))) == 1
+    assert changes(inputs.rows(RIGHT, [(None, None, 20)])) == [(None, None, None, None, None, 20)]
+    assert inputs.states[0].measure_sizes()["keys"].rows == 1
+
+
 def test_a_key_without_rows_is_not_stored() -> None:
     inputs = changing("full")
     inputs.rows(LEFT, [("a", 1, 10), ("b", 1, 10)])
@@ -222,7 +238,7 @@ def test_emitted_changes_add_up_to_the_join_of_current_rows(
     inputs = changing(
         type, keys=keys, only="l_v < r_p" if only else None, parallelism=chance.randint(1, 3)
     )
-    # In a full join, rows of both sides whose keys are all null could not be distinguished.
+    # A full join fails if rows of both sides have keys of nulls.
     names = ["a", "a", "b"] if type == "full" else ["a", "a", "b", None]
     there: tuple[Rows, Rows] = {}, {}
     table = Table(output_key(type, keys))

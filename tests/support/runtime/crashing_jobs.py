@@ -9,8 +9,8 @@ import asyncio
 import errno
 import random
 import re
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,7 @@ from headrace.connectors.memory import InMemoryData, MemorySource, MemorySplitRe
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.snapshots import SnapshotError
+from headrace.core.api.snapshots import Manifest, SnapshotError
 from headrace.core.api.sources import SourceEvent, SplitReader
 from headrace.core.api.state_backend import StateBackend
 from headrace.core.checkpoint.storage import CheckpointStorage
@@ -57,8 +57,8 @@ class Crashed(BaseException):
 class MortalLoop(SimulatedLoop):
     """A simulated loop that is killed after a number of turns."""
 
-    def __init__(self, seed: int, last: int | None = None) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int, last: int | None = None, slow_share: float = 0.0) -> None:
+        super().__init__(seed, slow_share)
         self.turns = 0
         self.last = last
         self.set_exception_handler(lambda loop, context: None)
@@ -198,6 +198,10 @@ class Life:
     saved: list[int] = field(default_factory=list)
     """The checkpoints that were requested and taken."""
     job: Job | None = None
+    slow_share: float = 0.0
+    """The share of tasks of which each step may be delayed."""
+    on_committed: Callable[[Manifest], None] = lambda manifest: None
+    """Called with the manifest of each checkpoint when all its output is committed."""
     clock_s: float = 0.0
     """The time of the wall clock at which the next process starts."""
     _operations: int = 0
@@ -208,7 +212,7 @@ class Life:
     def run(self, seed: int, fate: Fate | None = None) -> JobOutcome:
         """Run from the newest checkpoint. Raises Crashed."""
         fate = fate or Fate()
-        loop = MortalLoop(seed, fate.last_turn)
+        loop = MortalLoop(seed, fate.last_turn, self.slow_share)
         loop.pass_time(self.clock_s)
         self._operations, self._dead, self._left = 0, False, None
         self.memory.unread = fate.unread
@@ -298,7 +302,7 @@ class Life:
             is_aligned=self.aligned,
             on_event=self.news.append,
             on_finished=self._finish,
-            write_commit_record=home.write_commit_record,
+            write_commit_record=partial(self._record_commit, home),
             read_commit_record=home.read_commit_record,
             write_completion_record=home.write_completion_record,
             read_completion_record=home.read_completion_record,
@@ -310,6 +314,25 @@ class Life:
         job.initial_checkpoint = storage.read_newest(job.plan)
         self.job = job
         return job
+
+    def _record_commit(self, home: Home, number: int) -> None:
+        home.write_commit_record(number)
+        if not self._dead:
+            assert self.job is not None and self.job.storage is not None
+            with self._without_faults():
+                self.on_committed(self.job.storage.store.read_manifest(number))
+
+    @contextmanager
+    def _without_faults(self) -> Iterator[None]:
+        """Read the disk as a test, and not as the process."""
+        if not isinstance(self.disk, MemoryDisk):
+            yield
+            return
+        before, self.disk.before_operation = self.disk.before_operation, _nothing
+        try:
+            yield
+        finally:
+            self.disk.before_operation = before
 
     def _before(self, loop: MortalLoop, fate: Fate) -> None:
         """Inject faults before an operation of the disk."""

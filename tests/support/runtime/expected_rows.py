@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.snapshots import Manifest
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.job.job import JobOutcome
 from headrace.core.plan import nodes
@@ -48,11 +49,13 @@ def of_one_input(data: st.DataObject) -> tuple[str, Splits]:
 
 
 def of_two_inputs(
-    data: st.DataObject, pipelines: st.SearchStrategy[str]
+    data: st.DataObject,
+    pipelines: st.SearchStrategy[str],
+    splits: st.SearchStrategy[Splits] = random_pipelines.SPLITS,
 ) -> tuple[str, dict[str, Splits]]:
     """One of the pipelines of the sources `a` and `b`, and the rows of both, split by split."""
     text = data.draw(pipelines)
-    sides = [data.draw(random_pipelines.SPLITS) for _ in range(2)]
+    sides = [data.draw(splits) for _ in range(2)]
     for name, splits in zip("ab", sides, strict=True):
         for rows in splits:
             random_tables.add_changes(data, text, rows, name)
@@ -114,11 +117,16 @@ def survived(
     chance: random.Random,
     lives: int,
     every_s: Sequence[float] = (0.3, 1.0, 3.0),
+    *,
+    slow_share: float = 0.0,
+    on_committed: Callable[[Manifest], None] = lambda manifest: None,
 ) -> tuple[nodes.Plan, JobOutcome]:
     """The plan, and the outcome of the last life: the job has come to its end."""
     with TemporaryDirectory() as folder:
         rhythm = CheckpointSchedule(interval_s=chance.choice(every_s), tolerable_failures=1000)
-        life = Life(Path(folder), text, memory, rhythm)
+        life = Life(
+            Path(folder), text, memory, rhythm, slow_share=slow_share, on_committed=on_committed
+        )
         if chance.random() < 0.3:
             life.backend = partial(RocksBackend, f"{folder}/state", chance.choice([1, 1 << 20]))
         outcome = live(life, [Fate.drawn(chance) for _ in range(lives)], chance)

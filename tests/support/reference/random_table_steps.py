@@ -3,10 +3,15 @@
 Every stream has the columns `k`, `s`, `v` and `x`, so any clause fits any stream. No step waits for
 watermarks: at each checkpoint the output is the query over the rows before it. The kind of a
 stream is known here only as far as clauses depend on it.
+
+Each step is also drawn as SQL for DuckDB. Its relation has the event time of a row as
+`event_time`, where rows have one of their own. Expressions are the same in both dialects, except
+for those of `DUCKDB`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -16,25 +21,29 @@ from headrace.core.types.change_columns import CHANGE
 from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
 from tests.support.reference.random_tables import CODE, RETURNS, SOURCE_TABLES, TYPES
 
+SAME = {"k": "k", "s": "s", "v": "v", "x": "x"}
 WHERE = ("v > 0", "v is not null", "s is null or x > 0", "k is null or v % 2 = 0", "k <> 2")
 SELECT = (
-    "k: v, s: s, v: k, x: x",
-    "k: v % 2, s: s, v: v, x: x",
-    "k: k, s: s, v: 'coalesce(v, 0) + 1', x: x",
-    "k: k, s: 'upper(s)', v: v, x: 'if(isnan(x), null, x * -1)'",
-    "k: 1, s: s, v: v, x: 'cast(k as double)'",
+    {"k": "v", "s": "s", "v": "k", "x": "x"},
+    {"k": "v % 2", "s": "s", "v": "v", "x": "x"},
+    SAME | {"v": "coalesce(v, 0) + 1"},
+    SAME | {"s": "s || '!'", "x": "case when isnan(x) then null else x * -1 end"},
+    SAME | {"k": "1", "x": "cast(k as double)"},
 )
 """Columns of projections: some drop a key, some only change other columns."""
-EXPLODE = ("'array(v, k)'", "'case when v > 0 then array(v, 1, v) end'", "'array(k)'")
-KEYS = ("k", "s", "[k, s]", "{k: v}", "{k: v % 2}", "{k: k % 2, s: s}", "{x: x}", "")
+EXPLODE = ("array(v, k)", "case when v > 0 then array(v, 1, v) end", "array(k)")
+KEYS = (
+    *({"k": "k"}, {"s": "s"}, {"k": "k", "s": "s"}, {"k": "v"}, {"k": "v % 2"}),
+    *({"k": "k % 2", "s": "s"}, {"x": "x"}, {}),
+)
 ROWS = {
     "k": ("max(k)", "count(*)", "min(v)"),
-    "s": ("min(s)", "max(s)", "'min(s) filter (where v > 0)'"),
+    "s": ("min(s)", "max(s)", "min(s) filter (where v > 0)"),
     "v": (
-        *("sum(v)", "count(*)", "count(v)", "'count(distinct s)'", "min(v)", "max(v)"),
-        *("bit_xor(v)", "'sum(distinct v)'", "cast(median(v) as bigint)"),
+        *("sum(v)", "count(*)", "count(v)", "count(distinct s)", "min(v)", "max(v)"),
+        *("bit_xor(v)", "sum(distinct v)"),
     ),
-    "x": ("max(x)", "min(x)", "avg(v)", "'avg(v) filter (where k > 0)'", "median(v)"),
+    "x": ("max(x)", "min(x)", "avg(v)", "avg(v) filter (where k > 0)", "median(v)"),
 }
 """Aggregates by their output column."""
 HAVING = ("", "", "v > 0", "k is not null", "x <> 1")
@@ -46,37 +55,74 @@ ON = (
     *("a.v = b.v and (a.s is null or b.x > 0)", "a.v % 2 = b.v % 2 and a.k = b.k"),
 )
 BOTH = (
-    "k: a.k, s: b.s, v: b.v, x: a.x",
-    "k: b.k, s: a.s, v: a.v, x: b.x",
-    "k: a.k, s: 'coalesce(a.s, b.s)', v: a.v + b.v, x: b.x",
-    "k: b.v, s: b.s, v: a.v, x: a.x",
+    {"k": "a.k", "s": "b.s", "v": "b.v", "x": "a.x"},
+    {"k": "b.k", "s": "a.s", "v": "a.v", "x": "b.x"},
+    {"k": "a.k", "s": "coalesce(a.s, b.s)", "v": "a.v + b.v", "x": "b.x"},
+    {"k": "b.v", "s": "b.s", "v": "a.v", "x": "a.x"},
 )
-LAST_AGGREGATES = (
-    *("n: count(*)", "c: count(v)", "total: sum(v)", "mean: avg(v)", "least: min(s)"),
-    *("most: max(x)", "kinds: count(distinct s)", "some: count(*) filter (where v > 0)"),
-    *("both: sum(v) + count(*)", "bits: bit_xor(v)", "sums: try_sum(distinct v)"),
-    *("middle: median(v)", "weighed: 'percentile(v, 0.3)'", "all: 'array_sort(collect_list(v))'"),
-    *("set: 'array_sort(collect_set(s))'", "about: approx_count_distinct(v)"),
-    *("shares: 'percentile_approx(v, array(0.1, 0.9))'", "any: bool_or(v > 2)"),
-    *("sorted: \"listagg(s, '-') within group (order by s)\"", "spread: 'round(stddev(v), 6)'"),
-    *("every: bool_and(v > 2)", "least_two: 'slice(array_sort(collect_list(k)), 1, 2)'"),
-)
+LAST_AGGREGATES = {
+    "n": "count(*)",
+    "c": "count(v)",
+    "total": "sum(v)",
+    "mean": "avg(v)",
+    "least": "min(s)",
+    "most": "max(x)",
+    "kinds": "count(distinct s)",
+    "some": "count(*) filter (where v > 0)",
+    "both": "sum(v) + count(*)",
+    "bits": "bit_xor(v)",
+    "sums": "try_sum(distinct v)",
+    "middle": "median(v)",
+    "weighed": "percentile(v, 0.3)",
+    "every": "bool_and(v > 2)",
+    "any": "bool_or(v > 2)",
+    "all": "array_sort(collect_list(v))",
+    "set": "array_sort(collect_set(s))",
+    "sorted": "listagg(s, '-') within group (order by s)",
+    "spread": "round(stddev(v), 6)",
+    "about": "approx_count_distinct(v)",
+    "shares": "percentile_approx(v, array(0.1, 0.9))",
+}
+DUCKDB = {
+    "array(v, k)": "[v, k]",
+    "case when v > 0 then array(v, 1, v) end": "case when v > 0 then [v, 1, v] end",
+    "array(k)": "[k]",
+    "try_sum(distinct v)": "sum(distinct v)",
+    "percentile(v, 0.3)": "quantile_cont(v, 0.3)",
+    "array_sort(collect_list(v))": "coalesce(list_sort(list(v) filter (where v is not null)), [])",
+    "array_sort(collect_set(s))": (
+        "coalesce(list_sort(list(distinct s) filter (where s is not null)), [])"
+    ),
+    "listagg(s, '-') within group (order by s)": "string_agg(s, '-' order by s)",
+    # Approximate values are those of this implementation.
+    "approx_count_distinct(v)": "null",
+    "percentile_approx(v, array(0.1, 0.9))": "null",
+}
+"""Expressions that DuckDB writes in another way; null if it has no such values."""
 CHANGES_READ = (
     f"map: {{python: '{CODE}:signed', mode: row, {RETURNS}}}",
     f"map: {{python: '{CODE}:signed_batch', {RETURNS}}}",
     f"key: s, process: {{python: '{CODE}:Signed', order: arrival, {RETURNS}}}",
 )
 COLUMNS = "select: [k, s, v, x]"
-RENAMED = "select: {k: k, s: s, v: v, x: x, w: v}"
-"""The columns that the code above reads."""
 SUMS = (
-    "key: s, aggregate: {k: sum(n), v: sum(total), x: 'cast(sum(total) as double)'}, "
+    'key: s, aggregate: {k: sum(n), v: sum(total), x: "cast(sum(total) as double)"}, '
     f"having: k <> 0, {COLUMNS}"
 )
 
 
+def _to_yaml(columns: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'{name}: "{text}"' for name, text in columns.items()) + "}"
+
+
+def _to_sql(columns: Mapping[str, str]) -> str:
+    return ", ".join(f'{DUCKDB.get(text, text)} as "{name}"' for name, text in columns.items())
+
+
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class TableStream:
+    """A stream that steps may read."""
+
     name: str
     is_append: bool = False
     has_own_times: bool = False
@@ -85,109 +131,182 @@ class _Stream:
 
 @dataclass(slots=True)
 class TableSteps:
-    """The steps of a pipeline as they are drawn."""
+    """The steps of a pipeline as they are drawn, as YAML and as SQL."""
 
     draw: st.DrawFn
-    streams: list[_Stream]
+    streams: list[TableStream]
+    prefix: str = ""
+    """The prefix of the names of steps."""
     lines: list[str] = field(default_factory=list)
+    views: dict[str, str] = field(default_factory=dict)
+    """The SQL of each stream, in order."""
     read: set[str] = field(default_factory=set)
 
     def add(
-        self, clauses: str, *inputs: _Stream, is_append: bool = False, has_own_times: bool = False
+        self,
+        clauses: str,
+        sql: str,
+        *inputs: TableStream,
+        is_append: bool = False,
+        has_own_times: bool = False,
     ) -> None:
         """Add a step."""
-        name = f"t{len(self.lines)}"
+        name = f"{self.prefix}t{len(self.lines)}"
         self.lines.append(f"  {name}: {{{clauses}}}\n")
+        self.views[name] = sql
         self.read.update(each.name for each in inputs)
-        self.streams.append(_Stream(name, is_append, has_own_times))
+        self.streams.append(TableStream(name, is_append, has_own_times))
 
-    def replace_last(self, clauses: str) -> None:
-        """Add a step over the last stream, which nothing else reads."""
+    def replace_last(self, clauses: str, sql: str) -> None:
+        """Add a step over the last stream, which nothing else reads; `sql` begins with `from`."""
         last = self.streams.pop()
-        self.add(f"from: {last.name}, {clauses}", last)
+        self.add(f"from: {last.name}, {clauses}", sql.replace("LAST", last.name), last)
 
     def add_any(self) -> None:
         """Draw a step over earlier streams, rather over the last ones."""
         streams, draw = self.streams, self.draw
         stream = streams[-1 - min(draw(st.integers(0, len(streams) - 1)), draw(st.integers(0, 9)))]
         same = {"is_append": stream.is_append, "has_own_times": stream.has_own_times}
-        start = f"from: {stream.name}, "
+        start, at = f"from: {stream.name}, ", ", event_time" if stream.has_own_times else ""
         match draw(st.sampled_from(KINDS)):
             case "where":
-                self.add(f"{start}where: '{draw(st.sampled_from(WHERE))}'", stream, **same)
+                where = draw(st.sampled_from(WHERE))
+                sql = f"select * from {stream.name} where {where}"
+                self.add(f'{start}where: "{where}"', sql, stream, **same)
             case "select":
                 columns = draw(st.sampled_from(SELECT))
-                self.add(f"{start}select: {{{columns}}}", stream, **same)
+                sql = f"select {_to_sql(columns)}{at} from {stream.name}"
+                self.add(f"{start}select: {_to_yaml(columns)}", sql, stream, **same)
             case "explode":
                 array = draw(st.sampled_from(EXPLODE))
-                more = f"explode: {{one: {array}}}, select: {{k: k, s: s, v: one, x: x}}"
-                self.add(f"{start}{more}", stream, **same)
+                columns = SAME | {"v": "one"}
+                more = f'explode: {{one: "{array}"}}, select: {_to_yaml(columns)}'
+                sql = f"select *, unnest({DUCKDB[array]}) as one from {stream.name}"
+                sql = f"select {_to_sql(columns)}{at} from ({sql})"
+                self.add(f"{start}{more}", sql, stream, **same)
             case "aggregate":
-                self.add(f"{start}{self._draw_aggregate()}", stream)
+                self._add_aggregate(stream)
             case "top":
-                key = draw(st.sampled_from(["key: k, ", "key: [s, k], ", ""]))
-                by = draw(st.sampled_from(RANKINGS))
-                self.add(f"{start}{key}top: {{n: {draw(st.integers(1, 3))}, by: [{by}]}}", stream)
-                v = draw(st.sampled_from(["v", "cast(rank as bigint)"]))
-                self.replace_last(f"select: {{k: k, s: s, v: {v}, x: x}}")
+                self._add_top(stream)
             case "dedup" if stream.has_own_times and not stream.is_append:
-                key, keep = draw(st.sampled_from(["k", "[k, s]", "v"])), draw(st.booleans())
-                keep_last = "keep: last, " if keep else ""
-                dedup = f"dedup: {{key: {key}, {keep_last}order: event_time}}"
-                self.add(f"{start}{dedup}", stream, has_own_times=True)
+                self._add_dedup(stream)
             case "changes" if not stream.is_append:
-                self.add(f"{start}{RENAMED}", stream)
-                self.replace_last(draw(st.sampled_from(CHANGES_READ)))
-                self.replace_last(SUMS)
+                renamed = SAME | {"w": "v"}
+                sql = f"select {_to_sql(renamed)} from {stream.name}"
+                self.add(f"{start}select: {_to_yaml(renamed)}", sql, stream)
+                self.replace_last(draw(st.sampled_from(CHANGES_READ)), "select * from LAST")
+                total = "sum(coalesce(w, 0))"
+                sums = f"count(*) as k, s, {total} as v, cast({total} as double) as x"
+                self.replace_last(SUMS, f"select {sums} from LAST group by s")
             case "union":
-                others = draw(st.lists(st.sampled_from(streams), min_size=1, max_size=2))
-                inputs = [*dict.fromkeys([stream, *others])]
-                names = ", ".join(each.name for each in inputs)
-                is_append = all(each.is_append for each in inputs)
-                timed = all(each.has_own_times for each in inputs)
-                self.add(
-                    f"from: [{names}], {COLUMNS}",
-                    *inputs,
-                    is_append=is_append,
-                    has_own_times=timed,
-                )
+                self._add_union(stream)
             case _:
                 self._add_join(stream, draw(st.sampled_from(streams)))
 
-    def _draw_aggregate(self) -> str:
+    def _add_aggregate(self, stream: TableStream) -> None:
         draw = self.draw
         key = draw(st.sampled_from(KEYS))
-        there = {name for name in "ksx" if f"{name}:" in key or name in key.split(": ")[0]}
-        aggregates = {n: draw(st.sampled_from(ROWS[n])) for n in ROWS if n not in there}
-        shown = ", ".join(f"{name}: {text}" for name, text in aggregates.items())
+        rows = {n: draw(st.sampled_from(some)) for n, some in ROWS.items() if n not in key}
         having = draw(st.sampled_from(HAVING))
-        more = f", having: '{having}'" if having else ""
-        return f"{f'key: {key}, ' if key else ''}aggregate: {{{shown}}}{more}, {COLUMNS}"
+        clauses = [
+            f"from: {stream.name}",
+            *([f"key: {_to_yaml(key)}"] if key else []),
+            f"aggregate: {_to_yaml(rows)}",
+            *([f'having: "{having}"'] if having else []),
+            COLUMNS,
+        ]
+        sql = _aggregate_sql(stream.name, key, rows)
+        sql = f"select k, s, v, x from ({sql}) where {having or 'true'}"
+        self.add(", ".join(clauses), sql, stream)
 
-    def _add_join(self, left: _Stream, right: _Stream) -> None:
+    def _add_top(self, stream: TableStream) -> None:
+        draw = self.draw
+        key = draw(st.sampled_from(["k", "s, k", ""]))
+        by, most = draw(st.sampled_from(RANKINGS)), draw(st.integers(1, 3))
+        clauses = f"{f'key: [{key}], ' if key else ''}top: {{n: {most}, by: [{by}]}}"
+        partition = f"partition by {key} " if key else ""
+        order = ", ".join(_null_order(each) for each in by.split(", "))
+        sql = f"select *, row_number() over ({partition}order by {order}) as rank"
+        sql = f"select * from ({sql} from {stream.name}) where rank <= {most}"
+        self.add(f"from: {stream.name}, {clauses}", sql, stream)
+        columns = SAME | {"v": draw(st.sampled_from(["v", "cast(rank as bigint)"]))}
+        self.replace_last(f"select: {_to_yaml(columns)}", f"select {_to_sql(columns)} from LAST")
+
+    def _add_dedup(self, stream: TableStream) -> None:
+        key, latest = self.draw(st.sampled_from(["k", "k, s", "v"])), self.draw(st.booleans())
+        keep = "keep: last, " if latest else ""
+        clauses = f"dedup: {{key: [{key}], {keep}order: event_time}}"
+        values = ", ".join(f"{name} asc nulls first" for name in SAME)
+        order = f"partition by {key} order by event_time {'desc' if latest else 'asc'}, {values}"
+        sql = f"select * from {stream.name} qualify row_number() over ({order}) = 1"
+        self.add(f"from: {stream.name}, {clauses}", sql, stream, has_own_times=True)
+
+    def _add_union(self, stream: TableStream) -> None:
+        others = self.draw(st.lists(st.sampled_from(self.streams), min_size=1, max_size=2))
+        inputs = [*dict.fromkeys([stream, *others])]
+        timed = all(each.has_own_times for each in inputs)
+        columns = f"k, s, v, x{', event_time' if timed else ''}"
+        self.add(
+            f"from: [{', '.join(each.name for each in inputs)}], {COLUMNS}",
+            " union all ".join(f"select {columns} from {each.name}" for each in inputs),
+            *inputs,
+            is_append=all(each.is_append for each in inputs),
+            has_own_times=timed,
+        )
+
+    def _add_join(self, left: TableStream, right: TableStream) -> None:
         draw = self.draw
         type = draw(st.sampled_from(TYPES))
         are_append = left.is_append and right.is_append
         if are_append and type not in RETRACTING_JOIN_TYPES:
             type = draw(st.sampled_from(sorted(RETRACTING_JOIN_TYPES)))
         columns = draw(st.sampled_from(BOTH))
-        if type in ("semi", "anti"):
-            columns = "k: k, s: s, v: v, x: x"
+        one_sided = type in ("semi", "anti")
         sides = f"left: {{from: {left.name}, as: a}}, right: {{from: {right.name}, as: b}}"
         at_once = ", emit: at_once" if are_append else ""
         on = draw(st.sampled_from(ON))
-        join = f"join: {{{sides}, on: '{on}', type: {type}{at_once}}}"
-        self.add(f"{join}, select: {{{columns}}}", left, right)
+        join = f'join: {{{sides}, on: "{on}", type: {type}{at_once}}}'
+        tables = f"{left.name} as a {type} join {right.name} as b on {on}"
+        if one_sided:
+            there = f"exists (select 1 from {right.name} as b where {on})"
+            tables = f"{left.name} as a where {'not ' if type == 'anti' else ''}{there}"
+        self.add(
+            f"{join}, select: {_to_yaml(SAME if one_sided else columns)}",
+            f"select {_to_sql(SAME if one_sided else columns)} from {tables}",
+            left,
+            right,
+        )
 
     def add_last_aggregate(self) -> None:
         """Draw an aggregate with any functions; nothing reads it."""
         draw, stream = self.draw, self.streams[-1]
-        some = draw(
-            st.lists(st.sampled_from(LAST_AGGREGATES), min_size=1, max_size=6, unique=True)
-        )
-        key = draw(st.sampled_from(["", "key: k, ", "key: s, ", "key: {d: v % 2}, "]))
-        aggregate = f"aggregate: {{{', '.join(some)}}}"
-        self.add(f"from: {stream.name}, {key}{aggregate}", stream)
+        some = st.sampled_from([*LAST_AGGREGATES])
+        names = st.lists(some, min_size=1, max_size=6, unique=True)
+        rows = {name: LAST_AGGREGATES[name] for name in draw(names)}
+        key = draw(st.sampled_from([{}, {"k": "k"}, {"s": "s"}, {"d": "v % 2"}]))
+        keyed = f"key: {_to_yaml(key)}, " if key else ""
+        clauses = f"from: {stream.name}, {keyed}aggregate: {_to_yaml(rows)}"
+        self.add(clauses, _aggregate_sql(stream.name, key, rows), stream)
+
+    @property
+    def ends(self) -> list[str]:
+        """The streams that no step reads, and the last one."""
+        unread = (each.name for each in self.streams if each.name not in self.read)
+        return [*dict.fromkeys([*unread, self.streams[-1].name])]
+
+
+def _aggregate_sql(stream: str, key: Mapping[str, str], rows: Mapping[str, str]) -> str:
+    """Return the query of an aggregate; a group without rows is none."""
+    by = ", ".join(str(at) for at in range(1, len(key) + 1))
+    grouped = f"group by {by} " if key else ""
+    return f"select {_to_sql({**key, **rows})} from {stream} {grouped}having count(*) > 0"
+
+
+def _null_order(ranking: str) -> str:
+    """Return a ranking with the order of nulls said: they are the least values by default."""
+    if "nulls" in ranking:
+        return ranking
+    return f"{ranking} nulls {'last' if 'desc' in ranking else 'first'}"
 
 
 KINDS = (
@@ -197,26 +316,56 @@ KINDS = (
 
 
 @st.composite
-def pipelines(draw: st.DrawFn) -> str:
-    """Return the text of a pipeline from `left` and `right`; sinks are called as their streams."""
-    text, streams = "sources:\n", list[_Stream]()
+def steps(
+    draw: st.DrawFn, tables: Collection[str], *, prefix: str = "", most: int = 6
+) -> TableSteps:
+    """Draw the steps after `a_rows` and `b_rows`; `tables`: which of `a` and `b` are tables."""
+    names = {name: f"{prefix}{name}_rows" for name in "ab"}
+    drawn = TableSteps(
+        draw, [TableStream(rows, name not in tables, True) for name, rows in names.items()], prefix
+    )
+    for name, rows in names.items():
+        drawn.views[rows] = f"select k, s, v, x, event_time from {name}"
+    for _ in range(draw(st.integers(1, most))):
+        drawn.add_any()
+    if draw(st.booleans()):
+        drawn.add_last_aggregate()
+    return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """A pipeline from `left` and `right`, whose sinks are called as their streams, and its SQL."""
+
+    text: str
+    tables: Mapping[str, str]
+    """The clause `table` of sources that are tables."""
+    views: Mapping[str, str]
+    """The SQL of each stream, in order, over the relations `a` and `b`."""
+    ends: tuple[str, ...]
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> TableQuery:
+    """Draw a pipeline and its SQL."""
+    text, tables = "sources:\n", dict[str, str]()
     first = ""
     for name, data in (("a", "left"), ("b", "right")):
         kind = draw(st.sampled_from([None, *SOURCE_TABLES, *SOURCE_TABLES]))
         schema, more = SCHEMA, ""
         if kind is not None:
+            tables[name] = SOURCE_TABLES[kind]
             schema = f"{SCHEMA[:-1]}, {CHANGE}: string}}"
-            more = f", on_error: skip, {SOURCE_TABLES[kind]}"
+            more = f", on_error: skip, {tables[name]}"
         time = f"event_time: at, watermark: {{delay: {SPREAD_S}s}}"
         text += f"  {name}: {{memory: {{data: {data}}}, schema: {schema}, {time}{more}}}\n"
-        first += f"  {name}_rows: {{from: {name}, select: [k, s, v, x]}}\n"
-        streams.append(_Stream(f"{name}_rows", is_append=kind is None, has_own_times=True))
-    steps = TableSteps(draw, streams)
-    for _ in range(draw(st.integers(1, 6))):
-        steps.add_any()
-    if draw(st.booleans()):
-        steps.add_last_aggregate()
-    names = [each.name for each in steps.streams if each.name not in steps.read]
-    names = [*dict.fromkeys([*names, f"t{len(steps.lines) - 1}"])]
-    sinks = "".join(f"  {n}_out: {{from: {n}, memory: {{data: {n}_out}}}}\n" for n in names)
-    return f"{text}steps:\n{first}{''.join(steps.lines)}sinks:\n{sinks}"
+        first += f"  {name}_rows: {{from: {name}, {COLUMNS}}}\n"
+    made = draw(steps(tables))
+    sinks = "".join(f"  {n}_out: {{from: {n}, memory: {{data: {n}_out}}}}\n" for n in made.ends)
+    text = f"{text}steps:\n{first}{''.join(made.lines)}sinks:\n{sinks}"
+    return TableQuery(text, tables, made.views, tuple(made.ends))
+
+
+def pipelines() -> st.SearchStrategy[str]:
+    """Draw the text of a pipeline from `left` and `right`."""
+    return queries().map(lambda query: query.text)

@@ -1,7 +1,7 @@
 """The output at each checkpoint, held to the meaning of a plan over the rows before its barrier.
 
-A checkpoint stores how far each split was read, so it is known which rows those are. Steps that wait
-for watermarks have emitted less by then: they are compared at the end only.
+A checkpoint stores how far each split was read, so it is known which rows those are. Steps that
+wait for watermarks have emitted less by then: they are compared at the end only.
 """
 
 from __future__ import annotations
@@ -88,10 +88,7 @@ def _count_rows(events: Sequence[MemoryEvent], position: int) -> int:
 def waits_for_watermarks(plan: nodes.Plan) -> bool:
     """Whether a step emits rows only when the watermark has passed their time."""
     operations = [
-        operation
-        for part in plan
-        if isinstance(part, nodes.Step)
-        for operation in part.operations
+        operation for part in plan if isinstance(part, nodes.Step) for operation in part.operations
     ]
     return any(
         (isinstance(each, nodes.WindowedOperation) and each.window is not None)
@@ -110,7 +107,9 @@ def compare_sinks(
             assert isinstance(part.options, MemorySinkOptions)
             stream = plan.streams[part.input]
             names = stream.schema.names
-            found = ended(recorder.read_output(str(part.options.data), checkpoint), stream.kind, names)
+            found = ended(
+                recorder.read_output(str(part.options.data), checkpoint), stream.kind, names
+            )
             rows = Counter(shown(row.values[name] for name in names) for row in wanted[part.name])
             assert found == rows, (
                 f"{part.name}, checkpoint {checkpoint.number}: "

@@ -23,7 +23,13 @@ from hypothesis import strategies as st
 
 from headrace.cli.pipeline_file import check_pipeline
 from headrace.core.spark.arrow_functions import decode_failure
-from tests.support.reference import random_joins, random_pipelines, random_tables
+from headrace.core.types.change_columns import CHANGE
+from tests.support.reference import (
+    random_joins,
+    random_pipelines,
+    random_table_steps,
+    random_tables,
+)
 from tests.support.reference.interpreter import interpret
 from tests.support.runtime.committed_output import Values, shown
 from tests.support.spark.batches import batch
@@ -35,6 +41,8 @@ if TYPE_CHECKING:
 CHAINS = 4
 JOINS = 2
 TABLES = 1
+CHANGED = {"a": "changed", "b": "more_changed"}
+"""The sources that may be tables."""
 SOURCES = ("rows", "more")
 SOURCE = """\
   {name}:
@@ -43,6 +51,7 @@ SOURCE = """\
     schema: {schema}
     event_time: at
 """
+TABLE = "    on_error: skip\n    {table}\n"
 STATELESS = (
     ["where: v > -3 or v is null"],
     ["where: not s is null"],
@@ -82,6 +91,8 @@ class Chains:
     steps: list[str] = field(default_factory=list)
     ends: list[str] = field(default_factory=list)
     """The streams that are written."""
+    tables: dict[str, str] = field(default_factory=dict)
+    """The clauses `table` of further sources."""
 
     def add(self, name: str, inputs: str, clauses: list[str]) -> str:
         """A step more; its name."""
@@ -99,6 +110,9 @@ class Chains:
     def text(self) -> str:
         """The pipeline."""
         sources = [SOURCE.format(name=name, schema=random_pipelines.SCHEMA) for name in SOURCES]
+        schema = f"{random_pipelines.SCHEMA[:-1]}, {CHANGE}: string}}"
+        for name, table in self.tables.items():
+            sources.append(SOURCE.format(name=name, schema=schema) + TABLE.format(table=table))
         sinks = (
             f"  {end.replace('.', '_')}_out:\n    from: {end}\n    files: {{path: out/{end}}}\n"
             "    format: parquet\n"
@@ -142,7 +156,21 @@ def drawn(draw: st.DrawFn) -> Chains:
         )
         chains.steps.append(steps)
         chains.ends.append(f"{name}step")
+    _add_deep_tables(draw, chains, "d0")
     return chains
+
+
+def _add_deep_tables(draw: st.DrawFn, chains: Chains, name: str) -> None:
+    """Draw a query several steps deep over `a` and `b`, or over sources that are tables."""
+    kinds = st.sampled_from([None, *random_tables.SOURCE_TABLES.values()])
+    tables = {each: clause for each in "ab" if (clause := draw(kinds))}
+    chains.tables.update({CHANGED[each]: clause for each, clause in tables.items()})
+    made = draw(random_table_steps.steps(tables, prefix=f"{name}_"))
+    for each in "ab":
+        source = CHANGED[each] if each in tables else each
+        chains.add(f"{name}_{each}_rows", source, [random_table_steps.COLUMNS])
+    chains.steps += made.lines
+    chains.ends += made.ends
 
 
 def _chain(draw: st.DrawFn, chains: Chains, name: str) -> None:
@@ -189,6 +217,10 @@ def _following(clauses: str) -> tuple[str, ...]:
 
 
 ROWS = st.lists(random_pipelines.ROWS, min_size=1, max_size=3)
+CHANGED_ROW = st.builds(
+    lambda row, change: {**row, CHANGE: change}, random_pipelines.ROW, random_tables.CHANGES
+)
+CHANGED_ROWS = st.lists(st.lists(CHANGED_ROW, min_size=1, max_size=20), min_size=1, max_size=2)
 
 
 def held(spark: SparkSession, chains: Chains, inputs: dict[str, list[Any]]) -> Iterator[str]:
@@ -232,9 +264,10 @@ def hold(spark: SparkSession, count: int, seed: int = 0) -> list[str]:
         phases=[hypothesis.Phase.generate],
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    @hypothesis.given(drawn(), ROWS, ROWS)
-    def one(chains: Chains, rows: list[Any], more: list[Any]) -> None:
-        inputs = {"rows": rows, "more": more}
+    @hypothesis.given(drawn(), ROWS, ROWS, CHANGED_ROWS, CHANGED_ROWS)
+    def one(chains: Chains, *drawn_rows: list[Any]) -> None:
+        inputs = dict(zip((*SOURCES, *CHANGED.values()), drawn_rows, strict=True))
+        inputs = {n: rows for n, rows in inputs.items() if n in SOURCES or n in chains.tables}
         try:
             found = list(held(spark, chains, inputs))
         except Exception as error:

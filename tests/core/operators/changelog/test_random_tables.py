@@ -13,7 +13,12 @@ import sys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.reference import random_pipelines, random_table_steps, random_tables
+from tests.support.reference import (
+    duckdb_tables,
+    random_pipelines,
+    random_table_steps,
+    random_tables,
+)
 from tests.support.runtime import checkpointed_output, expected_rows
 from tests.support.runtime.checkpointed_output import CheckpointRecorder
 from tests.support.runtime.crashing_jobs import FlakyMemory
@@ -28,6 +33,12 @@ COMPARED = 4
 @given(st.data())
 def test_a_query_over_tables_is_right_at_each_checkpoint(data: st.DataObject) -> None:
     survive(data)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_duckdb_gives_the_same_final_tables(data: st.DataObject) -> None:
+    duckdb_tables.hold(data)
 
 
 def survive(data: st.DataObject) -> None:

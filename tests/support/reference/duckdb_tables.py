@@ -1,7 +1,7 @@
 """The rows of a random query over tables as DuckDB computes them from the final tables.
 
-`python -m tests.support.reference.duckdb_tables N [SEED]` compares N queries with the interpreter of
-plans, a hundred a seed.
+`python -m tests.support.reference.duckdb_tables N [SEED]` compares N queries with the interpreter
+of plans, a hundred a seed.
 """
 
 from __future__ import annotations

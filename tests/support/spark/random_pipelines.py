@@ -91,6 +91,8 @@ class Chains:
     steps: list[str] = field(default_factory=list)
     ends: list[str] = field(default_factory=list)
     """The streams that are written."""
+    changed: set[str] = field(default_factory=set)
+    """Those that may lack a key by which files could write them."""
     tables: dict[str, str] = field(default_factory=dict)
     """The clauses `table` of further sources."""
 
@@ -114,7 +116,8 @@ class Chains:
         for name, table in self.tables.items():
             sources.append(SOURCE.format(name=name, schema=schema) + TABLE.format(table=table))
         sinks = (
-            f"  {end.replace('.', '_')}_out:\n    from: {end}\n    files: {{path: out/{end}}}\n"
+            f"  {end.replace('.', '_')}_out:\n    from: {end}\n"
+            f"    files: {{path: out/{end}{', changelog: full' * (end in self.changed)}}}\n"
             "    format: parquet\n"
             for end in self.ends
         )
@@ -171,6 +174,7 @@ def _add_deep_tables(draw: st.DrawFn, chains: Chains, name: str) -> None:
         chains.add(f"{name}_{each}_rows", source, [random_table_steps.COLUMNS])
     chains.steps += made.lines
     chains.ends += made.ends
+    chains.changed.update(made.ends)
 
 
 def _chain(draw: st.DrawFn, chains: Chains, name: str) -> None:
@@ -264,9 +268,9 @@ def hold(spark: SparkSession, count: int, seed: int = 0) -> list[str]:
         phases=[hypothesis.Phase.generate],
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    @hypothesis.given(drawn(), ROWS, ROWS, CHANGED_ROWS, CHANGED_ROWS)
-    def one(chains: Chains, *drawn_rows: list[Any]) -> None:
-        inputs = dict(zip((*SOURCES, *CHANGED.values()), drawn_rows, strict=True))
+    @hypothesis.given(drawn(), st.tuples(ROWS, ROWS, CHANGED_ROWS, CHANGED_ROWS))
+    def one(chains: Chains, splits: tuple[list[Any], ...]) -> None:
+        inputs = dict(zip((*SOURCES, *CHANGED.values()), splits, strict=True))
         inputs = {n: rows for n, rows in inputs.items() if n in SOURCES or n in chains.tables}
         try:
             found = list(held(spark, chains, inputs))

@@ -70,9 +70,10 @@ def run_query(
         create_sources(database, query.tables, inputs)
         for name, sql in query.views.items():
             database.execute(f"create view {name} as {sql}")
+        quoted = {end: ", ".join(f'"{n}"' for n in names) for end, names in columns.items()}
         return {
-            end: Counter(map(shown, database.table(end).select(*names).fetchall()))
-            for end, names in columns.items()
+            end: Counter(map(shown, database.execute(f"select {names} from {end}").fetchall()))
+            for end, names in quoted.items()
         }
 
 

@@ -73,7 +73,7 @@ LAST_AGGREGATES = {
     "bits": "bit_xor(v)",
     "sums": "try_sum(distinct v)",
     "middle": "median(v)",
-    "weighed": "percentile(v, 0.3)",
+    "weighed": "percentile(v, 0.25)",
     "every": "bool_and(v > 2)",
     "any": "bool_or(v > 2)",
     "all": "array_sort(collect_list(v))",
@@ -88,7 +88,7 @@ DUCKDB = {
     "case when v > 0 then array(v, 1, v) end": "case when v > 0 then [v, 1, v] end",
     "array(k)": "[k]",
     "try_sum(distinct v)": "sum(distinct v)",
-    "percentile(v, 0.3)": "quantile_cont(v, 0.3)",
+    "percentile(v, 0.25)": "quantile_cont(v, 0.25)",
     "array_sort(collect_list(v))": "coalesce(list_sort(list(v) filter (where v is not null)), [])",
     "array_sort(collect_set(s))": (
         "coalesce(list_sort(list(distinct s) filter (where s is not null)), [])"

@@ -12,11 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import polars as pl
+
 from headrace.connectors.memory import InMemoryData, MemoryEvent, MemorySinkOptions
 from headrace.core.api.snapshots import Manifest
 from headrace.core.plan import nodes
+from headrace.core.types.change_columns import CHANGE, SEQUENCE
 from tests.support.reference.interpreter import interpret
-from tests.support.runtime.committed_output import ended, shown
+from tests.support.runtime.committed_output import Values, ended, shown
 
 Inputs = Mapping[str, Sequence[Sequence[dict[str, Any]]]]
 """The rows of each split of each source."""
@@ -66,10 +69,13 @@ class CheckpointRecorder:
         some = [*distinct.values()]
         yield from chance.sample(some, min(most, len(some)))
 
-    def read_output(self, name: str, checkpoint: Checkpoint) -> InMemoryData:
-        """Return a memory with what was committed under a name up to a checkpoint, as `out`."""
-        frames = self.memory.outputs.get(name, [])
-        return InMemoryData(outputs={"out": frames[: checkpoint.written.get(name, 0)]})
+    def read_output(self, name: str, checkpoint: Checkpoint) -> list[pl.DataFrame]:
+        """Return what was committed under a name up to a checkpoint."""
+        return self.memory.outputs.get(name, [])[: checkpoint.written.get(name, 0)]
+
+    def list_written(self, name: str) -> list[int]:
+        """Return how many batches were committed under a name at each checkpoint."""
+        return [each.written.get(name, 0) for each in self.checkpoints]
 
     def read_input(self, data: Mapping[str, str], came: Inputs, at: Checkpoint) -> Inputs:
         """Return the rows before a checkpoint; `data` is what each source's rows are called."""
@@ -83,6 +89,50 @@ class CheckpointRecorder:
 
 def _count_rows(events: Sequence[MemoryEvent], position: int) -> int:
     return sum(each.height for each in events[:position] if not isinstance(each, float | int))
+
+
+@dataclass(slots=True)
+class AppliedChanges:
+    """The table that full changes give; each must fit the rows that are there."""
+
+    names: tuple[str, ...]
+    key: tuple[str, ...] | None
+    """None: rows have no key, and are counted."""
+    last: dict[Values, int] = field(default_factory=dict)
+    """The highest number of each key."""
+    rows: dict[Values, Counter[Values]] = field(default_factory=dict)
+
+    def apply(self, frames: Sequence[pl.DataFrame]) -> None:
+        """Apply the changes of a checkpoint, each key's in the order of their numbers."""
+        changes = [row for frame in frames for row in frame.iter_rows(named=True)]
+        for change in sorted(changes, key=lambda row: row[SEQUENCE]):
+            row = shown(change[name] for name in self.names)
+            key = row if self.key is None else shown(change[name] for name in self.key)
+            assert self.last.get(key, 0) < change[SEQUENCE]
+            self.last[key] = change[SEQUENCE]
+            self._apply_change(change[CHANGE], self.rows.setdefault(key, Counter()), row)
+
+    def _apply_change(self, kind: str, there: Counter[Values], row: Values) -> None:
+        match kind:
+            case "insert":
+                assert self.key is None or not there.total()
+                there[row] += 1
+            case "update_after":
+                assert self.key is not None and not there.total()
+                there[row] += 1
+            case "update_before":
+                assert self.key is not None and there[row] == 1
+                there[row] -= 1
+            case "delete":
+                assert there[row] > 0
+                there[row] -= 1
+            case _:
+                raise AssertionError(kind)
+
+    @property
+    def table(self) -> Counter[Values]:
+        """The rows that are there."""
+        return sum(self.rows.values(), Counter[Values]())
 
 
 def waits_for_watermarks(plan: nodes.Plan) -> bool:
@@ -100,18 +150,33 @@ def waits_for_watermarks(plan: nodes.Plan) -> bool:
 def compare_sinks(
     plan: nodes.Plan, recorder: CheckpointRecorder, checkpoint: Checkpoint, inputs: Inputs
 ) -> None:
-    """Compare the applied output of each sink of changes with the meaning of the plan."""
+    """Compare the applied output of each sink with the meaning of the plan."""
     wanted = interpret(plan, inputs)
-    for part in plan:
-        if isinstance(part, nodes.Sink):
-            assert isinstance(part.options, MemorySinkOptions)
-            stream = plan.streams[part.input]
-            names = stream.schema.names
-            found = ended(
-                recorder.read_output(str(part.options.data), checkpoint), stream.kind, names
-            )
-            rows = Counter(shown(row.values[name] for name in names) for row in wanted[part.name])
+    for sink in plan:
+        if isinstance(sink, nodes.Sink):
+            names, found = _apply_output(plan, sink, recorder, checkpoint)
+            rows = Counter(shown(row.values[name] for name in names) for row in wanted[sink.name])
             assert found == rows, (
-                f"{part.name}, checkpoint {checkpoint.number}: "
+                f"{sink.name}, checkpoint {checkpoint.number}: "
                 f"not {dict(found - rows)} but {dict(rows - found)}"
             )
+
+
+def _apply_output(
+    plan: nodes.Plan, sink: nodes.Sink, recorder: CheckpointRecorder, checkpoint: Checkpoint
+) -> tuple[tuple[str, ...], Counter[Values]]:
+    """Return the columns of a stream, and its rows as a sink has written them."""
+    assert isinstance(sink.options, MemorySinkOptions)
+    name = str(sink.options.data)
+    if sink.options.changelog == "last":
+        stream = plan.streams[sink.input]
+        output = InMemoryData(outputs={"out": recorder.read_output(name, checkpoint)})
+        return stream.schema.names, ended(output, stream.kind, stream.schema.names)
+    stream = plan.streams[sink.input.removesuffix("@changes")]
+    assert not isinstance(stream.kind, nodes.Append)
+    changes, done = AppliedChanges(stream.schema.names, stream.kind.key), 0
+    frames = recorder.read_output(name, checkpoint)
+    for end in (*recorder.list_written(name), len(frames)):
+        changes.apply(frames[done:end])
+        done = max(done, end)
+    return stream.schema.names, changes.table

@@ -58,6 +58,14 @@ def test_an_aggregate_more_has_not_seen_the_rows_that_may_be_removed(tmp_path: P
     assert "the state of step has other columns: count(v) of bigint" in refused
 
 
+def test_a_join_has_not_stored_one_more_column(tmp_path: Path) -> None:
+    more = BEFORE.replace("v: a.v}", "v: a.v, x: b.x}")
+    refused = changed(tmp_path, STEP.replace("n: ", "most: max(x), n: "), more)
+    assert "the state of joined has other columns: column `b.x`" in refused
+    assert "undo the change" in refused
+    assert "--fresh starts from scratch" in refused
+
+
 def test_a_step_cannot_start_fresh_alone(tmp_path: Path) -> None:
     was = document(plan(tmp_path, pipeline(STEP, BEFORE)))
     now = plan(tmp_path, pipeline(STEP, BEFORE))

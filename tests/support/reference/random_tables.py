@@ -157,5 +157,6 @@ def add_changes(
     """Draw what each row of a source changes, if the source is a table."""
     lines = (line for line in text.splitlines() if line.startswith(f"  {source}: {{memory"))
     if any("table: {" in line for line in lines):
-        for row in rows:
-            row[CHANGE] = data.draw(CHANGES)
+        changes = data.draw(st.lists(CHANGES, min_size=len(rows), max_size=len(rows)))
+        for row, change in zip(rows, changes, strict=True):
+            row[CHANGE] = change

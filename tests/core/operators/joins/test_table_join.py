@@ -1,12 +1,9 @@
 """Random joins, aggregates and tops of rows that change, compared with the meaning of their plans.
 
-Thousands more: `python -m tests.core.operators.joins.test_table_join 5000`;
-it prints the seed that fails.
+`changelog/test_random_tables` compares them at each checkpoint, through crashes and rescales.
 """
 
 from __future__ import annotations
-
-import sys
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,27 +11,9 @@ from hypothesis import strategies as st
 from tests.support.reference import random_tables
 from tests.support.runtime import expected_rows
 
-LIVES = 6
-
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_a_query_over_tables_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
     text, sides = expected_rows.of_two_inputs(data, random_tables.pipelines())
     expected_rows.run(data, text, sides)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.data())
-def test_whatever_happens_a_query_over_tables_gives_its_rows(data: st.DataObject) -> None:
-    survive(data)
-
-
-def survive(data: st.DataObject) -> None:
-    """Draw a query, rows, and what happens to it; run to the end, and compare."""
-    text, sides = expected_rows.of_two_inputs(data, random_tables.pipelines())
-    expected_rows.survive(data, text, sides, LIVES)
-
-
-if __name__ == "__main__":
-    expected_rows.more(survive, sys.argv[1:])

@@ -127,6 +127,8 @@ class TableStream:
     is_append: bool = False
     has_own_times: bool = False
     """Whether a row has an event time that does not depend on when it was changed."""
+    may_have_key: bool = True
+    """Whether its changes may be upserts."""
 
 
 @dataclass(slots=True)
@@ -149,13 +151,14 @@ class TableSteps:
         *inputs: TableStream,
         is_append: bool = False,
         has_own_times: bool = False,
+        may_have_key: bool = True,
     ) -> None:
         """Add a step."""
         name = f"{self.prefix}t{len(self.lines)}"
         self.lines.append(f"  {name}: {{{clauses}}}\n")
         self.views[name] = sql
         self.read.update(each.name for each in inputs)
-        self.streams.append(TableStream(name, is_append, has_own_times))
+        self.streams.append(TableStream(name, is_append, has_own_times, may_have_key))
 
     def replace_last(self, clauses: str, sql: str) -> None:
         """Add a step over the last stream, which nothing else reads; `sql` begins with `from`."""
@@ -166,7 +169,11 @@ class TableSteps:
         """Draw a step over earlier streams, rather over the last ones."""
         streams, draw = self.streams, self.draw
         stream = streams[-1 - min(draw(st.integers(0, len(streams) - 1)), draw(st.integers(0, 9)))]
-        same = {"is_append": stream.is_append, "has_own_times": stream.has_own_times}
+        same = {
+            "is_append": stream.is_append,
+            "has_own_times": stream.has_own_times,
+            "may_have_key": stream.may_have_key,
+        }
         start, at = f"from: {stream.name}, ", ", event_time" if stream.has_own_times else ""
         match draw(st.sampled_from(KINDS)):
             case "where":
@@ -252,6 +259,7 @@ class TableSteps:
             *inputs,
             is_append=all(each.is_append for each in inputs),
             has_own_times=timed,
+            may_have_key=False,
         )
 
     def _add_join(self, left: TableStream, right: TableStream) -> None:
@@ -260,6 +268,13 @@ class TableSteps:
         are_append = left.is_append and right.is_append
         if are_append and type not in RETRACTING_JOIN_TYPES:
             type = draw(st.sampled_from(sorted(RETRACTING_JOIN_TYPES)))
+        may_have_key = left.may_have_key and right.may_have_key
+        if type == "full" and may_have_key:
+            # In a full join by their keys, rows of both sides with null keys replace each other.
+            known = " and ".join(f"{name} is not null" for name in SAME)
+            sql = f"select * from {right.name} where {known}"
+            self.add(f'from: {right.name}, where: "{known}"', sql, right)
+            right = self.streams.pop()
         columns = draw(st.sampled_from(BOTH))
         one_sided = type in ("semi", "anti")
         sides = f"left: {{from: {left.name}, as: a}}, right: {{from: {right.name}, as: b}}"
@@ -275,6 +290,7 @@ class TableSteps:
             f"select {_to_sql(SAME if one_sided else columns)} from {tables}",
             left,
             right,
+            may_have_key=may_have_key,
         )
 
     def add_last_aggregate(self) -> None:

@@ -94,8 +94,10 @@ def hold(data: st.DataObject) -> None:
     columns = {end: names for end, names in columns.items() if names}
     wanted, found = interpret(plan, inputs), run_query(query, inputs, columns)
     for end, names in columns.items():
-        rows = Counter(shown(row.values[name] for name in names) for row in wanted[end])
-        assert found[end] == rows, f"{end}: {dict(found[end] - rows)} but {dict(rows - found[end])}"
+        meant = Counter(shown(row.values[name] for name in names) for row in wanted[end])
+        assert found[end] == meant, (
+            f"{end}: {dict(found[end] - meant)} but {dict(meant - found[end])}"
+        )
 
 
 if __name__ == "__main__":

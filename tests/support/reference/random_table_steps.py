@@ -28,7 +28,7 @@ SELECT = (
     {"k": "v % 2", "s": "s", "v": "v", "x": "x"},
     SAME | {"v": "coalesce(v, 0) + 1"},
     SAME | {"s": "s || '!'", "x": "case when isnan(x) then null else x * -1 end"},
-    SAME | {"k": "1", "x": "cast(k as double)"},
+    SAME | {"k": "cast(1 as bigint)", "x": "cast(k as double)"},
 )
 """Columns of projections: some drop a key, some only change other columns."""
 EXPLODE = ("array(v, k)", "case when v > 0 then array(v, 1, v) end", "array(k)")

@@ -56,8 +56,8 @@ def of_two_inputs(
     """One of the pipelines of the sources `a` and `b`, and the rows of both, split by split."""
     text = data.draw(pipelines)
     sides = [data.draw(splits) for _ in range(2)]
-    for name, splits in zip("ab", sides, strict=True):
-        for rows in splits:
+    for name, side in zip("ab", sides, strict=True):
+        for rows in side:
             random_tables.add_changes(data, text, rows, name)
     text, in_order = perhaps_in_order(data, text, *sides)
     return text, dict(zip("ab", in_order, strict=True))

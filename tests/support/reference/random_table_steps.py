@@ -32,7 +32,7 @@ SELECT = (
 )
 """Columns of projections: some drop a key, some only change other columns."""
 EXPLODE = ("array(v, k)", "case when v > 0 then array(v, 1, v) end", "array(k)")
-KEYS = (
+KEYS: tuple[dict[str, str], ...] = (
     *({"k": "k"}, {"s": "s"}, {"k": "k", "s": "s"}, {"k": "v"}, {"k": "v % 2"}),
     *({"k": "k % 2", "s": "s"}, {"x": "x"}, {}),
 )

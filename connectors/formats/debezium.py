@@ -117,8 +117,9 @@ class DebeziumDecoder(LineDecoder):
         skipped: list[int] = []
         groups: dict[Encodings | None, list[_Change]] = {}
         for number, text in enumerate(messages):
-            is_tombstone = text is None or text.strip() == NULL
-            change = None if is_tombstone else self._parse_message(number, text, errors)
+            change = None
+            if text is not None and text.strip() != NULL:
+                change = self._parse_message(number, text, errors)
             if change is not None:
                 groups.setdefault(change.encodings, []).append(change)
             elif number not in errors:

@@ -80,4 +80,4 @@ def find_sink_mismatches(
         message = f"the sql sink writes PostgreSQL only, and this is {dialect}"
         yield ConnectorMismatch(message, options.url.location, "postgresql://user@host/database")
     if isinstance(outgoing.kind, Upsert):
-        yield from find_key_mismatches(options.key or (), outgoing.kind)
+        yield from find_key_mismatches(options.key or (), outgoing.kind, outgoing.schema.names)

@@ -91,7 +91,8 @@ def find_key_mismatches(
 ) -> Iterator[ConnectorMismatch]:
     """Yield the difference between the key of a sink, if it has one, and that of the changes.
 
-    `columns`: only these names are held against the key of the changes; None: all names.
+    `columns`: only these names are held against the key of the changes, as others are reported
+    elsewhere; None: all names.
     """
     stream = ", ".join(kind.key)
     known = key if columns is None else [name for name in key if name in columns]
@@ -100,7 +101,7 @@ def find_key_mismatches(
     if alien:
         message = f'key: the rows are changes of ({stream}), and "{alien[0]}" is not in that key'
         yield ConnectorMismatch(message, alien[0], "remove key:")
-    elif missing and key:
+    elif missing and key and len(known) == len(key):
         message = f"key: the rows are changes of ({stream}), and {', '.join(missing)} is left out"
         yield ConnectorMismatch(message, key[0], "remove key:")
 

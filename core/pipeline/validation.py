@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -36,6 +36,8 @@ PydanticPath = tuple[int | str, ...]
 SUGGESTION = re.compile('did you mean "(.+?)"')
 CLOSE_SPELLING = 0.75
 EMPTY_KEY = '""'
+SWITCHES = ("true", "false")
+
 TYPOGRAPHIC_QUOTES = ("\u201c", "\u201d", "\u201e", "\u2018", "\u2019", "\u00ab")
 
 
@@ -241,11 +243,14 @@ class ValidationReport:
         """Return the hint for a plain value that is short for a mapping."""
         if not isinstance(value, Text) or value.secret:
             return ""
+        outer, is_switch = at[-1] if at else self.section.key, str(value) in SWITCHES
         for model in self._find_models(at):
             for key, name in model.fields_by_key().items():
-                if is_accepted(model.model_fields[name], value):
-                    outer = at[-1] if at else self.section.key
+                field = model.model_fields[name]
+                if is_accepted(field, value) and (not is_switch or _takes_switch(field)):
                     return f"write {outer}: {_format_mapping(model, key, value)}"
+            if is_switch and (required := _list_required_keys(model)):
+                return f"write {outer}: {{{': ..., '.join(required)}: ...}}"
         return ""
 
     def _suggest_quotes(self, at: PydanticPath, value: object) -> str:
@@ -298,9 +303,17 @@ def _suggest_inside(models: Sequence[type[DocumentModel]], outer: str, key: str)
 
 def _format_mapping(model: type[DocumentModel], key: str, value: Text) -> str:
     """Return a mapping of one key and its value, and of the other keys that it needs."""
-    required = [k for k, n in model.fields_by_key().items() if model.model_fields[n].is_required()]
-    others = (f", {other}: ..." for other in required if other != key)
+    others = (f", {other}: ..." for other in _list_required_keys(model) if other != key)
     return f"{{{key}: {value}{''.join(others)}}}"
+
+
+def _list_required_keys(model: type[DocumentModel]) -> list[str]:
+    return [k for k, n in model.fields_by_key().items() if model.model_fields[n].is_required()]
+
+
+def _takes_switch(field: FieldInfo) -> bool:
+    """Whether a field is true or false."""
+    return bool in (field.annotation, *get_args(field.annotation))
 
 
 def _list_keys(keys: Sequence[str]) -> str:

@@ -300,7 +300,9 @@ class PlanBuilder:
                 for name, stream in zip(get_input_aliases(step), inputs, strict=True)
             )
             sides = [(n, *self._get_input(stream)) for n, stream in zip(names, inputs, strict=True)]
-            return build_connected_inputs(step, sides, self.report)
+            found = (self.streams.get(name) for name, _ in inputs)
+            is_append = all(isinstance(s.kind, nodes.Append) for s in found if s is not None)
+            return build_connected_inputs(step, sides, self.report, is_append=is_append)
         if step.join is not None or step.broadcast is not None:
             return self._build_join(step, inputs)
         return unite_columns(inputs, self.report), ()

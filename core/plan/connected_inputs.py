@@ -15,17 +15,22 @@ from headrace.core.plan.processes import build_process_body
 
 
 def build_connected_inputs(
-    step: Step, sides: Sequence[tuple[str, KnownColumns, bool]], report: PlanProblems
+    step: Step,
+    sides: Sequence[tuple[str, KnownColumns, bool]],
+    report: PlanProblems,
+    *,
+    is_append: bool,
 ) -> tuple[KnownColumns, tuple[Operation, ...]]:
     """Return the output columns of a class of two inputs, and the operation if it is valid.
 
     `sides` has the name of each input, its known columns, and whether it has an event time.
+    `is_append`: both are append-only; if not, that is reported elsewhere.
     """
     if step.process is None:
         return UNKNOWN_COLUMNS, ()  # this has been reported
-    if step.process.changes:
+    if step.process.changes and is_append:
         message = "process: a class of two inputs gets no changes"
-        report.add(message, step.keys_at["process"].locate(), "leave out changes")
+        report.add(message, step.keys_at["process"].locate(), "leave out changes: true")
     everywhere = step.broadcast is not None
     by_left = everywhere and step.process.order == "arrival"  # rules have no time then
     timed = sides[0][2] if by_left else all(is_timed for *_, is_timed in sides)

@@ -40,6 +40,11 @@ CURRENT_ROWS_HINT = "without within, ttl and window it joins the current rows"
 VERSIONS_HINT = "read the stream before the changes: of changes in one batch only the last is seen"
 
 
+CONNECTED_HINT = (
+    "read it from a step with map: {..., changes: true}, which gets changes as rows with a column "
+    "_change; the class itself is without changes: true"
+)
+
 JoinKinds: TypeAlias = tuple[StreamKind, StreamKind]
 """The kinds of the left and the right input."""
 
@@ -52,9 +57,8 @@ def infer_join_kind(join: Join, left: StreamKind, right: StreamKind) -> StreamKi
     for side, kind in ((join.left, left), (join.right, right)):
         if not isinstance(kind, Append) and isinstance(join.matching, ConnectedMatch):
             clause = "broadcast" if join.matching.is_broadcast else "connect"
-            raise ChangelogNotSupported(
-                f"process does not take {describe_kind(kind)}", clause=clause
-            )
+            message = f'{clause} of a class does not take "{side.name}": {describe_kind(kind)}'
+            raise ChangelogNotSupported(message, CONNECTED_HINT, clause)
         if not isinstance(kind, Append):
             _check_join_side(join, side, kind, is_left=side is join.left)
     if not isinstance(join.matching, ChangelogMatch):

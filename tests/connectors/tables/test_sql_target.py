@@ -160,6 +160,13 @@ def test_mistakes_are_told_before_anything_starts(tmp_path: Path, text: str, mes
     assert any(message in line for line in found), found
 
 
+def test_a_column_that_is_not_there_is_told_once(tmp_path: Path) -> None:
+    text = CHANGES.replace("SQL", SINK.replace("t}", "t, key: nope}"))
+    found = said(tmp_path, f"name: t\n{text.replace('URL', 'postgresql://u@h/d')}")
+    assert [line for line in found if "nope" in line or "key:" in line] == [found[0]]
+    assert 'key: unknown column "nope"' in found[0]
+
+
 def test_rows_that_replace_each_other_reach_one_writer(tmp_path: Path) -> None:
     sink = SINK.replace("URL", "'postgresql://u@h/d'").replace("t}", "t, key: id}, parallelism: 3")
     text = APPENDS.replace("SQL", sink).replace("SCHEMA", "id: bigint")

@@ -282,6 +282,31 @@ def test_late_changes_of_rows_with_a_column_of_that_name_are_refused(tmp_path: P
     assert any(message in line for line in lines), lines
 
 
+@pytest.mark.parametrize(
+    ("clause", "inputs", "name"),
+    [
+        ("connect", "connect: {left: orders, right: IN}", "Two"),
+        ("broadcast", "from: orders, broadcast: {rules: IN}", "Rules"),
+    ],
+)
+def test_a_class_of_two_inputs_reads_changes_that_a_map_made_rows_of(
+    tmp_path: Path, clause: str, inputs: str, name: str
+) -> None:
+    (tmp_path / "m.py").write_text(CLASS)
+    steps = (
+        "steps:\n  latest: {from: orders, dedup: {key: id, keep: last}}\n"
+        "  moves: {from: latest, map: {python: 'm.py:f', changes: true, returns: {id: bigint}}}\n"
+        f"  step: {{{inputs}, key: id, process: {{python: 'm.py:{name}', order: arrival, "
+        "returns: {a: int}MORE}}\n"
+    )
+    sinks = "sinks: {out: {from: step, console: {}}, moves_too: {from: moves, console: {}}}\n"
+    text = f"{SOURCE}{steps}{sinks}"
+    refused = said(tmp_path, text.replace("IN", "latest").replace("MORE", ", changes: true"))
+    assert len(refused) == 1 and f'{clause} of a class does not take "latest"' in refused[0]
+    assert "with map: {..., changes: true}" in refused[0]
+    assert said(tmp_path, text.replace("IN", "moves").replace("MORE", "")) == []
+
+
 CLASS = """
 import headrace
 
@@ -290,6 +315,22 @@ def f(rows):
 
 class C(headrace.Process):
     def on_row(self, row, state, out):
+        pass
+
+class Rules(headrace.Process):
+    limits = headrace.shared(headrace.map_of("bigint", "bigint"))
+
+    def on_row(self, row, state, out):
+        pass
+
+    def on_rule(self, rule, state):
+        pass
+
+class Two(headrace.Process):
+    def on_left(self, row, state, out):
+        pass
+
+    def on_right(self, row, state, out):
         pass
 """
 

@@ -37,6 +37,7 @@ from headrace.core.plan.fingerprint import (
     describe_fingerprint,
     describe_ttl,
 )
+from headrace.core.plan.layout import get_keyed_operation
 from headrace.core.types.data_types import quote_name
 
 FRESH_HINT = "--fresh starts from scratch, without state"
@@ -108,6 +109,7 @@ def compare_checkpoint(
     parts = describe_parts(plan)
     _compare_sources(content, parts, plan, findings)
     _compare_sinks(content, parts, findings)
+    findings.notes += _find_late_sinks(resumed, content, plan)
     for conflict in find_conflicts(
         plan,
         resumed,
@@ -149,7 +151,7 @@ def _compare_states(
             if step in names:
                 cause, hint = "which is stateless now", "undo the change of the step"
             findings.add_lost_state(f"the state of {step}", cause, hint)
-    new = (step for step in now if step not in before)
+    new = (step for step in now if step not in before and not _list_written(step, plan))
     findings.notes += [f"{step} has no state yet: it starts with new rows" for step in new]
 
 
@@ -288,6 +290,29 @@ def _compare_sinks(
             findings.add_lost_state(what, "which is not in the pipeline", commit)
         elif difference := _compare_locations(content.parts[sink], now[sink]):
             findings.add_lost_state(what, f"which writes elsewhere now{difference}", commit)
+
+
+def _find_late_sinks(
+    resumed: Collection[str], content: CheckpointContent, plan: nodes.Plan
+) -> Iterator[str]:
+    """Yield a line for each sink that does not get the rows of a resumed table."""
+    parts = describe_parts(plan)
+    for sink in (part for part in plan if isinstance(part, nodes.Sink)):
+        step = parts[sink.name].producers[0]
+        is_converted = bool(_list_written(step, plan))
+        is_table = is_converted or not isinstance(plan.streams[sink.input].kind, nodes.Append)
+        is_new = sink.name not in content.parts
+        is_new |= is_converted and step not in content.fingerprints
+        if is_new and is_table and not resumed.isdisjoint(_find_upstream_parts(sink.name, parts)):
+            yield f"{sink.name} gets the changes from now on: rows that are there are left out"
+
+
+def _list_written(step: str, plan: nodes.Plan) -> list[str]:
+    """Return the sinks that write what a step makes of changes for them; [] for other steps."""
+    if not isinstance(get_keyed_operation(plan.part(step)), nodes.ChangelogConversion):
+        return []
+    readers = {edge.consumer for edge in plan.edges if edge.producer == step}
+    return [part.name for part in plan if isinstance(part, nodes.Sink) and part.name in readers]
 
 
 def _compare_locations(was: PartDescription, now: PartDescription) -> str:

@@ -84,3 +84,19 @@ def test_what_comes_before_the_stored_rows_may_change(tmp_path: Path) -> None:
     now = plan(tmp_path, pipeline(STEP, BEFORE.replace("v > 0", "v > 1")))
     change = "clean has changed: was where (v > 0), is where (v > 1)"
     assert notes(was, now) == (f"upstream of clean@retract, joined, step: {change}",)
+
+
+def test_a_sink_that_is_added_later_does_not_get_the_rows_that_are_there(tmp_path: Path) -> None:
+    was = document(plan(tmp_path, pipeline(STEP, BEFORE)))
+    line = " gets the changes from now on: rows that are there are left out"
+
+    def report(sinks: str) -> list[str]:
+        text = pipeline(STEP, BEFORE).replace("o: {from: step, memory: {data: out", sinks)
+        return [note for note in notes(was, plan(tmp_path, text)) if "now on" in note]
+
+    keep = "o: {from: step, memory: {data: out"
+    assert report(keep) == []
+    assert report(f"{keep}}}}}, p: {{from: step, memory: {{data: more") == [f"p{line}"]
+    assert report(f"{keep}, changelog: full") == [f"o{line}"]
+    appended = "p: {from: rows, memory: {data: more"
+    assert report(f"{keep}}}}}, {appended}") == []

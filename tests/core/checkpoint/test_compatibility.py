@@ -86,7 +86,7 @@ OTHER = {
     "another trigger of the user's": (WATCHED, SUMS, "has another window"),
     "another evictor of the user's": (
         EVICTED,
-        EVICTED.replace("small", "Odd"),
+        EVICTED.replace(":small", ":Odd"),
         "has another window",
     ),
     "another key": (SUMS, SUMS.replace("key: k", "key: s"), "has another key"),

@@ -303,7 +303,7 @@ def _find_late_sinks(
         is_table = is_converted or not isinstance(plan.streams[sink.input].kind, nodes.Append)
         is_new = sink.name not in content.parts
         is_new |= is_converted and step not in content.fingerprints
-        if is_new and is_table and not resumed.isdisjoint(_find_upstream_parts(sink.name, parts)):
+        if is_new and is_table and not _find_upstream_parts(sink.name, parts).isdisjoint(resumed):
             yield f"{sink.name} gets the changes from now on: rows that are there are left out"
 
 

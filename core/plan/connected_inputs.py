@@ -29,35 +29,43 @@ def build_connected_inputs(
     if step.process is None:
         return UNKNOWN_COLUMNS, ()  # this has been reported
     if step.process.changes and is_append:
-        message = "process: a class of two inputs gets no changes"
-        report.add(message, step.keys_at["process"].locate(), "leave out changes: true")
+        at = step.keys_at["process"].locate()
+        report.add("process: a class of two inputs gets no changes", at, "leave out changes: true")
     everywhere = step.broadcast is not None
     by_left = everywhere and step.process.order == "arrival"  # rules have no time then
     timed = sides[0][2] if by_left else all(is_timed for *_, is_timed in sides)
     untimed = ["" if is_timed else f'"{name}"' for name, _, is_timed in sides]
     rules = untimed.pop() if everywhere else ""
     body = build_process_body(step, step.process, next(filter(None, untimed), ""), report, rules)
-    made = list[JoinSide]()
-    for name, known, is_timed in sides:
-        keyless = everywhere and bool(made)
-        about = report.subject
-        report.subject = about if everywhere else f'{about}: input "{name}"'
-        key = (
-            ()
-            if keyless
-            else KeyedOperationBuilder(
-                step, KeyedInput(replace(known, has_row_place=False), is_timed, ()), report
-            ).build_step_key()
-        )
-        report.subject = about
-        columns = tuple(ComputedColumn(f.name, reference_field(f)) for f in known.schema)
-        made.append(JoinSide(name, key, columns))
-    left, right = made
+    left, right = (
+        _build_side(step, side, report, keyless=keyless, is_named=not everywhere)
+        for side, keyless in zip(sides, (False, everywhere), strict=True)
+    )
     _check_keys(step, left, right, report)
-    matching = ConnectedMatch(body, everywhere)
-    join = Join(left, right, "inner", matching, None, "", _get_late_streams(step), timed)
+    late, matching = _get_late_streams(step), ConnectedMatch(body, everywhere)
+    join = Join(left, right, "inner", matching, None, "", late, timed)
     sound = everywhere or len(left.key) == len(right.key)
     return KnownColumns(body.returns), (join,) if sound else ()
+
+
+def _build_side(
+    step: Step,
+    side: tuple[str, KnownColumns, bool],
+    report: PlanProblems,
+    *,
+    keyless: bool,
+    is_named: bool,
+) -> JoinSide:
+    """Return an input with its key; `is_named`: problems of the key say which input it is."""
+    name, known, is_timed = side
+    about = report.subject
+    report.subject = f'{about}: input "{name}"' if is_named else about
+    columns = KeyedInput(replace(known, has_row_place=False), is_timed, ())
+    key = () if keyless else KeyedOperationBuilder(step, columns, report).build_step_key()
+    report.subject = about
+    return JoinSide(
+        name, key, tuple(ComputedColumn(f.name, reference_field(f)) for f in known.schema)
+    )
 
 
 def _check_keys(step: Step, left: JoinSide, right: JoinSide, report: PlanProblems) -> None:

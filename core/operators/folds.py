@@ -243,14 +243,16 @@ WEIGHTED_ROWS = "__weighted"
 class WeightedFold:
     """A fold of rows that may be removed: it stores rows with their weights.
 
-    The inner fold computes the result of the rows that are there when the window fires.
+    The inner fold computes the result of the rows that are there when the window fires. If windows
+    can fire again, results have the column DELETE: it is true for groups without rows.
     """
 
-    def __init__(self, inner: Fold, types: Mapping[str, pl.DataType]) -> None:
+    def __init__(self, inner: Fold, types: Mapping[str, pl.DataType], *, fires_again: bool) -> None:
         """`types` are the types of the columns that the inner fold reads."""
         import polars as pl
 
         self.inner = inner
+        self._fires_again = fires_again
         known = {**types, ORDER: to_polars(ORDER_TYPE), WEIGHT: pl.Int64()}
         self._row = {name: known[name] for name in (*sorted(inner.input_columns), WEIGHT)}
         self.input_columns = frozenset(self._row)
@@ -269,25 +271,40 @@ class WeightedFold:
 
     def merge(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Merge the lists of each group."""
-        return self.begin(_unnest_weighted(states, by), by)
+        return self.begin(self.unnest_rows(states, by), by)
+
+    def unnest_rows(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Return a row for each row in a list, with the columns of its group before its own."""
+        rows = states.select(*by, WEIGHTED_ROWS)
+        return rows.explode(WEIGHTED_ROWS, empty_as_null=False).unnest(WEIGHTED_ROWS)
 
     def fold_rows(self, states: pl.DataFrame) -> pl.DataFrame:
         """Return the states of the inner fold: those of groups in which rows are there."""
         numbered = states.with_row_index(GROUP_NUMBER)
-        there = repeat_rows(_unnest_weighted(numbered, (GROUP_NUMBER,)))
-        of_group = self.inner.begin(there, (GROUP_NUMBER,))
-        groups = numbered.drop(WEIGHTED_ROWS)
-        return groups.join(of_group, on=GROUP_NUMBER, maintain_order="left").drop(GROUP_NUMBER)
+        return self._fold_numbered(numbered).drop(GROUP_NUMBER)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the results of the inner fold over the rows that are there."""
-        return self.inner.finish(self.fold_rows(states), by)
+        import polars as pl
 
+        numbered = states.with_row_index(GROUP_NUMBER)
+        folded = self._fold_numbered(numbered)
+        results = self.inner.finish(folded.drop(GROUP_NUMBER), by)
+        if not self._fires_again:
+            return results
+        results = results.with_columns(pl.lit(False).alias(DELETE))
+        empty = numbered.join(folded, on=GROUP_NUMBER, how="anti").drop(GROUP_NUMBER, WEIGHTED_ROWS)
+        if not empty.height:
+            return results
+        nothing = self.inner.begin(pl.DataFrame(schema=self._row).drop(WEIGHT), ())
+        deleted = self.inner.finish(empty.join(nothing, how="cross"), by)
+        return pl.concat([results, deleted.with_columns(pl.lit(True).alias(DELETE))])
 
-def _unnest_weighted(states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return a row for each row in a list, with the columns of its group before its own."""
-    rows = states.select(*by, WEIGHTED_ROWS)
-    return rows.explode(WEIGHTED_ROWS, empty_as_null=False).unnest(WEIGHTED_ROWS)
+    def _fold_numbered(self, numbered: pl.DataFrame) -> pl.DataFrame:
+        there = repeat_rows(self.unnest_rows(numbered, (GROUP_NUMBER,)))
+        of_group = self.inner.begin(there, (GROUP_NUMBER,))
+        groups = numbered.drop(WEIGHTED_ROWS)
+        return groups.join(of_group, on=GROUP_NUMBER, maintain_order="left")
 
 
 class TopNFold:

@@ -29,6 +29,7 @@ from headrace.core.operators.operator import Operator
 from headrace.core.operators.running_results import RunningAggregateOperator, RunningTopOperator
 from headrace.core.operators.sessions.open_sessions import OPEN_STATE
 from headrace.core.operators.sessions.session_operator import SessionWindowOperator
+from headrace.core.operators.sessions.table_sessions import TableSessionOperator
 from headrace.core.operators.sessions.trigger_sessions import CountTriggerSessions
 from headrace.core.operators.sessions.user_trigger_sessions import UserTriggerSessions
 from headrace.core.operators.windows.factory import LazyWindowOperator, build_window_operator
@@ -110,6 +111,8 @@ def _build_windowed(
     assert operation.window is not None
     match operation.window.shape:
         case Session():
+            if not isinstance(operation, nodes.Apply) and operation.reads_retractions:
+                return TableSessionOperator(operation, context, types)
             return _get_session_operator(operation.window)(operation, context, types)
         case Count():
             return CountWindowOperator(operation, context, types)

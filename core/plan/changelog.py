@@ -12,6 +12,7 @@ chance. What a step cannot do with upserts is done with retractions; the plan co
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.core.expressions.typed import (
@@ -48,7 +49,7 @@ from headrace.core.plan.nodes import (
 from headrace.core.plan.nodes import (
     Apply as Applied,
 )
-from headrace.core.plan.nodes.windows import Count, Global, Session, Window
+from headrace.core.plan.nodes.windows import Count, Session, Window
 from headrace.core.plan.row_expressions import list_expressions
 from headrace.core.types.change_columns import CHANGE
 
@@ -181,7 +182,8 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
             return Upsert((*names, RANK_COLUMN), has_deletes=True, has_change_times=True)
         case Aggregate(window=Window() as window) | Top(window=Window() as window):
             _check_table_window(window, kind)
-            return Append()
+            output = _infer_keyed_kind(operation)
+            return replace(output, has_deletes=True) if isinstance(output, Upsert) else output
         case Aggregate() | Top():
             message = f"ttl does not go with {described}: a row stays until a change deletes it"
             raise ChangelogNotSupported(message, clause="ttl")
@@ -215,23 +217,43 @@ def is_table_window(operation: Operation) -> bool:
 def _check_table_window(window: Window, kind: Retract) -> None:
     """Check that a window accepts rows that may be removed. Raises ChangelogNotSupported."""
     described = describe_kind(kind)
-    match window:
-        case Window(shape=Session() | Count() | Global()):
-            name = type(window.shape).__name__.lower()
-            message = f"a {name} window does not take {described}"
-            raise ChangelogNotSupported(message, "use tumble, slide or cumulate", "window")
-        case Window(uses_processing_time=True):
-            message = f"a window of processing time does not take {described}"
-            raise ChangelogNotSupported(message, "leave out time: processing", "window")
-    clauses = {
-        "lateness": bool(window.lateness_us),
-        "trigger": window.trigger is not None,
-        "evict": window.evict is not None,
-    }
-    for name in (name for name, is_there in clauses.items() if is_there):
-        message = f"{name} does not go with {described}"
-        raise ChangelogNotSupported(f"window: {message}", "leave it out", "window")
+    for is_there, message, hint in _list_window_rules(window):
+        if is_there:
+            raise ChangelogNotSupported(message.format(described), hint, "window")
     check_own_times(kind, "window")
+
+
+def _list_window_rules(window: Window) -> Iterator[tuple[bool, str, str]]:
+    """Yield what windows of removed rows cannot have: whether it is there, a message and a hint."""
+    trigger, is_session = window.trigger, isinstance(window.shape, Session)
+    yield (
+        isinstance(window.shape, Count),
+        "a count window does not take {}: rows that may be removed come in no order",
+        "use a window of time, or none; process: {..., changes: true, order: arrival} gets each "
+        "change as a row",
+    )
+    yield (
+        window.uses_processing_time,
+        "a window of processing time does not take {}: a row and its removal arrive at different "
+        "times",
+        "leave out time: processing",
+    )
+    yield (
+        trigger is not None and is_session,
+        "window: trigger does not go with a session of {}",
+        "leave it out, or use tumble, slide or cumulate",
+    )
+    yield (
+        trigger is not None and trigger.depends_on_rows,
+        "window: a trigger by rows does not go with {}: how many changes there are depends on how "
+        "they arrive",
+        "use trigger: {every: 10s}, which fires by time",
+    )
+    yield (
+        not window.keeps_rows,
+        "window: accumulate: false does not go with {}: a removed row may have been discarded",
+        "leave it out",
+    )
 
 
 def _written_clause(operation: Operation) -> str:

@@ -179,7 +179,8 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
         ):
             match window.shape:
                 case Session():
-                    yield from _list_session_states(window, columns)
+                    of_changes = not isinstance(keyed, Apply) and keyed.reads_retractions
+                    yield from _list_session_states(window, columns, stores_rows=of_changes)
                 case Count():
                     yield StateDescription("counts", "table", (("rows", "bigint"),))
                     yield StateDescription("panes", "table", columns)
@@ -205,11 +206,16 @@ def _list_conversion_states(
 
 
 def _list_session_states(
-    window: Window, columns: tuple[tuple[str, str], ...]
+    window: Window, columns: tuple[tuple[str, str], ...], *, stores_rows: bool
 ) -> Iterator[StateDescription]:
-    """Yield the states of open sessions, and of those that have fired."""
+    """Yield the states of open sessions, and of those that have fired.
+
+    `stores_rows`: sessions are derived from stored rows.
+    """
     columns = (*columns, *_list_trigger_columns(window))
     yield StateDescription("open", "runs", columns)
+    if stores_rows:
+        return
     if window.can_fire_again:
         yield StateDescription("shown", "runs", columns)
     elif window.trigger and window.trigger.depends_on_rows:

@@ -18,7 +18,7 @@ from headrace.core.api.state import NO_CLOCK_US, SLOT
 from headrace.core.operators.folds import ROW_COUNT, ROW_TIME
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output, WriteThroughOperator, request_offload
-from headrace.core.operators.result_rows import WINDOW_END, WINDOW_START, ResultRows
+from headrace.core.operators.result_rows import ResultRows
 from headrace.core.operators.sessions.fragments import (
     FRAGMENT_END,
     FRAGMENT_START,
@@ -27,10 +27,11 @@ from headrace.core.operators.sessions.fragments import (
     merge_fragments,
 )
 from headrace.core.operators.sessions.open_sessions import EmittedSessions, OpenSessions
+from headrace.core.operators.sessions.session_rows import SessionRowBuilder
 from headrace.core.operators.windows.factory import build_fold
 from headrace.core.operators.windows.periodic_trigger import PeriodicTrigger
 from headrace.core.operators.windows.trigger_calls import TriggerStateFold
-from headrace.core.plan.nodes import Top, WindowedOperation
+from headrace.core.plan.nodes import WindowedOperation
 from headrace.core.plan.nodes.windows import Session
 from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
 
@@ -52,7 +53,7 @@ class SessionWindowOperator(WriteThroughOperator):
         self._context, self._state = context, state
         self._grouping = grouping = GroupingKey(operation.key)
         self._fold = fold = build_fold(operation, grouping, types)
-        self._shows_bounds = not isinstance(operation, Top)
+        self._row_builder = SessionRowBuilder(operation, fold)
         self._out = ResultRows(operation, context.stream, ordered=context.is_ordered)
         trigger = window.trigger
         has_state = trigger is not None and trigger.code is not None
@@ -201,14 +202,4 @@ class SessionWindowOperator(WriteThroughOperator):
 
     def _finish_states(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the results of states; `by` are the key, the bounds, and columns to keep."""
-        import polars as pl
-
-        done = self._fold.finish(states, by)
-        stamp = pl.Datetime("us", "UTC")
-        end = pl.col(FRAGMENT_END) + self._gap_us
-        if self._shows_bounds:
-            start = pl.col(FRAGMENT_START).cast(stamp)
-            done = done.with_columns(start.alias(WINDOW_START), end.cast(stamp).alias(WINDOW_END))
-        if not self._window.uses_processing_time:
-            done = done.with_columns((end - 1).cast(stamp).alias(EVENT_TIME))
-        return done
+        return self._row_builder.build(states, by)

@@ -76,7 +76,17 @@ def build_window_operator(
     is_periodic = trigger is not None and trigger.every_us is not None and window.keeps_rows
     dirty_panes = DirtyPanes(context.state, grouping, pane_state) if is_periodic else None
     components = WindowComponents(
-        window, grid, clock, rows, pane_state, expander, windows, results, context, dirty_panes
+        window,
+        grid,
+        clock,
+        rows,
+        pane_state,
+        expander,
+        windows,
+        results,
+        context,
+        dirty_panes,
+        isinstance(fold, WeightedFold),
     )
     if trigger is None or not by_rows:
         return WindowOperator(components)
@@ -113,13 +123,15 @@ def build_fold(
             else AggregateFold(operation, grouping, newest=newest)
         )
         types = fold.input_types
-    if not isinstance(operation, nodes.Apply) and operation.reads_retractions:
-        return WeightedFold(fold, types)
+    whole: Fold = fold
     evict = window.evict if window else None
-    if evict is None:
-        return fold
-    evicted = EvictingFold if evict.code is None else UserEvictingFold
-    return evicted(evict, fold, types, error_context)
+    if evict is not None:
+        evicted = EvictingFold if evict.code is None else UserEvictingFold
+        whole = evicted(evict, fold, types, error_context)
+        types = {**types, **get_row_types(whole.state_columns)}
+    if isinstance(operation, nodes.Apply) or not operation.reads_retractions:
+        return whole
+    return WeightedFold(whole, types, fires_again=window is not None and window.can_fire_again)
 
 
 OperatorFactory: TypeAlias = "Callable[[Mapping[str, pl.DataType]], Operator]"

@@ -94,6 +94,28 @@ class PaneExpander:
                     spread.join(wanted, on=on, how="semi", nulls_equal=True)
                 )
 
+    def find_empty(
+        self, panes: pl.DataFrame | None, changed: pl.DataFrame, after: int, until: int
+    ) -> Iterator[pl.DataFrame]:
+        """Return those windows of the changed keys and panes that contain none of these panes."""
+        import polars as pl
+
+        on = [*self.pane_state.group_columns]
+        changed = sort_by_column(changed.unique(), SLOT)
+        there = changed.clear() if panes is None else self.pane_state.merge_panes(panes)[on]
+        there = sort_by_column(there, SLOT)
+        if self.grid.is_one_to_one:
+            wanted = changed.filter(pl.col(SLOT).is_between(after, until, closed="right"))
+            yield wanted.join(there, on=on, how="anti", nulls_equal=True)
+            return
+        for first, last, _, _ in split_windows(self.grid, changed[SLOT], after, until):
+            start = self.grid.window_start(first)
+            wanted, full = (
+                expand_panes(self.grid, slice_panes(each, start, last), first, last)
+                for each in (changed, there)
+            )
+            yield wanted.unique().join(full, on=on, how="anti", nulls_equal=True)
+
     def _merge_single(self, panes: pl.DataFrame, after: int, until: int) -> Iterator[pl.DataFrame]:
         import polars as pl
 

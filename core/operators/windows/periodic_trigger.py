@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import RunsLayout, StepState
+from headrace.core.api.state import NO_CLOCK_US, RunsLayout, StepState
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.windows.pane_state import PaneState
 from headrace.core.plan.nodes.windows import Window
@@ -30,6 +30,10 @@ class DirtyPanes:
     def take(self) -> pl.DataFrame | None:
         """Remove and return the changed keys and panes, each once."""
         return self._runs.take(MAX_WATERMARK_US)
+
+    def read(self) -> pl.DataFrame | None:
+        """Return the changed keys and panes, each once; they stay stored."""
+        return self._runs.read(NO_CLOCK_US, MAX_WATERMARK_US)
 
     def drop(self, until: int) -> None:
         """Forget the panes up to this one, which no open window needs."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import SLOT
+from headrace.core.api.state import NO_CLOCK_US, SLOT
 from headrace.core.operators.changelog.weighted_rows import make_change_rows
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, request_offload
@@ -58,6 +58,8 @@ class WindowComponents:
     results: WindowResults
     context: KeyedContext
     dirty_panes: DirtyPanes | None
+    of_changes: bool
+    """Whether rows may be removed, and their windows with the last of them."""
 
 
 class WindowOperator:
@@ -171,7 +173,7 @@ class WindowOperator:
         """Read the states of due windows."""
         match due.rows:
             case FiringRows.ALL:
-                return self._parts.ended_windows.find_ended(due.after_us, due.until_us)
+                return self._read_ended(due)
             case FiringRows.CHANGED:
                 return self._read_changed(due, late)
             case FiringRows.NEW:
@@ -180,22 +182,52 @@ class WindowOperator:
                     return iter(())
                 return self._parts.expander.expand_windows(states, due.after_us, due.until_us)
 
+    def _read_ended(self, due: DueWindows) -> Iterator[pl.DataFrame]:
+        """Read the windows that have ended, and those that have lost all rows since they fired."""
+        dirty = self._parts.dirty_panes if self._parts.of_changes else None
+        if dirty is not None:
+            self._pane_state.flush()
+            changed = dirty.read()
+            if changed is not None:
+                states = self._read_keys(changed, NO_CLOCK_US)
+                yield from self._read_empty(states, changed, due)
+        yield from self._parts.ended_windows.find_ended(due.after_us, due.until_us)
+
     def _read_changed(self, due: DueWindows, late: pl.DataFrame | None) -> Iterator[pl.DataFrame]:
-        """Read the windows with new rows, with all their rows."""
+        """Read the windows with new or removed rows, with all their rows."""
         self._pane_state.flush()
         dirty = self._parts.dirty_panes
         changed = late if dirty is None or late is not None else dirty.take()
         if changed is None:
             return
         changed = changed.select(self._pane_state.group_columns)
-        states = self._pane_state.runs.read_keys(
-            changed.select(self._pane_state.key).unique(),
-            self._clock.find_closed_pane(self._parts.grid),
-        )
+        states = self._read_keys(changed, self._clock.find_closed_pane(self._parts.grid))
         if states is not None:
             yield from self._parts.expander.expand_changed(
                 states, changed, due.after_us, due.until_us
             )
+        if self._parts.of_changes:
+            yield from self._read_empty(states, changed, due)
+
+    def _read_keys(self, changed: pl.DataFrame, after: int) -> pl.DataFrame | None:
+        """Read the panes of the changed keys that end after a time."""
+        keys = changed.select(self._pane_state.key).unique()
+        return self._pane_state.runs.read_keys(keys, after)
+
+    def _read_empty(
+        self, states: pl.DataFrame | None, changed: pl.DataFrame, due: DueWindows
+    ) -> Iterator[pl.DataFrame]:
+        """Return the windows of changed panes that have no rows, each with an empty list."""
+        import polars as pl
+
+        nothing = [
+            pl.lit([], dtype=type).alias(name)
+            for name, type in self._pane_state.fold.state_columns.items()
+        ]
+        expander = self._parts.expander
+        for empty in expander.find_empty(states, changed, due.after_us, due.until_us):
+            if empty.height:
+                yield empty.with_columns(nothing)
 
     def _fold_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         return self._pane_state.fold.begin(rows, self._pane_state.group_columns)

@@ -56,7 +56,24 @@ BY_WINDOW = [
     "key: k, window: {cumulate: 20s, every: 5s}, aggregate: {least: min(v), n: count(*)}",
     "key: w, window: {slide: 2s, every: 5s}, aggregate: {n: count(*)}, having: n > 1",
     "key: s, window: {tumble: 20s}, top: {n: 2, by: [v desc, w, k, x, j]}",
+    "key: s, window: {session: 3s}, aggregate: {n: count(*), total: sum(v), most: max(w)}",
+    "window: {session: 1s}, aggregate: {n: count(*)}, having: n > 1",
+    "key: k, window: {session: 5s}, top: {n: 2, by: [v desc, w, s, x, j]}",
+    "key: s, window: {global: true}, aggregate: {n: count(*), least: min(v)}",
+    "key: s, window: {tumble: 9s, evict: {last: 2}}, aggregate: {n: count(*), total: sum(v)}",
+    "key: k, window: {tumble: 9s, evict: {within: 2s}}, aggregate: {n: count(*), most: max(v)}",
 ]
+BY_LATE_WINDOW = [
+    "key: k, window: {tumble: 10s, lateness: 1m}, aggregate: {n: count(*), total: sum(v)}",
+    "window: {slide: 9s, every: 3s, lateness: 1m}, aggregate: {n: count(*), most: max(w)}",
+    "key: w, window: {cumulate: 20s, every: 5s, lateness: 1m}, aggregate: {n: count(*)}",
+    "key: s, window: {session: 2s, lateness: 1m}, aggregate: {n: count(*), total: sum(v)}",
+    "key: k, window: {session: 4s, lateness: 1m}, aggregate: {n: count(*)}, having: n > 1",
+    "key: s, window: {tumble: 9s, lateness: 1m, trigger: {every: 2s}}, aggregate: {n: count(*)}",
+    "window: {slide: 9s, every: 4s, lateness: 1m, trigger: {every: 3s}}, aggregate: {n: sum(v)}",
+    "key: v, window: {global: true, trigger: {every: 3s}}, aggregate: {n: count(*), c: count(w)}",
+]
+"""Windows that can fire again, and take all changes."""
 CODE = Path(__file__).parents[1] / "user_code" / "table_changes.py"
 RETURNS = "changes: true, returns: {s: string, n: bigint, total: bigint}"
 OF_CHANGES = [
@@ -67,7 +84,7 @@ OF_CHANGES = [
 """Clauses of a last step whose rows have no key, have one, depend on the times of its input, are
 windows of it, or are facts about changes.
 """
-LASTS = (WITHOUT_KEY, BY_KEY, BY_TIME, BY_WINDOW, OF_CHANGES)
+LASTS = (WITHOUT_KEY, BY_KEY, BY_TIME, BY_WINDOW, BY_LATE_WINDOW, OF_CHANGES)
 
 
 SOURCE_TABLES = {
@@ -126,7 +143,7 @@ def steps(
     columns = ALONE if type in ("semi", "anti") else BOTH
     sides = "left: {from: mine, as: a}, right: {from: theirs, as: b}"
     # Rows of a join by keys have no times of their own.
-    on = "a.x = b.x" if clauses in (BY_TIME, BY_WINDOW) else draw(ON)
+    on = "a.x = b.x" if clauses in (BY_TIME, BY_WINDOW, BY_LATE_WINDOW) else draw(ON)
     emit = ", emit: at_once" if at_once else ""
     join = f"join: {{{sides}, on: '{on}', type: {type}{emit}}}"
     joined = f"  joined: {{{join}, {columns}}}\n"
@@ -146,7 +163,8 @@ def pipelines(draw: st.DrawFn, lasts: Sequence[Sequence[str]] = LASTS) -> str:
         sources += f"  {name}: {{memory: {{data: {data}}}, schema: {schema}, TIME{more}}}\n"
     made = draw(steps(lasts, tables))
     # A row that is removed from a closed window is late, so windows close at the end.
-    delay = SPREAD_S + 1 if "window:" in made else SPREAD_S
+    closes = "window:" in made and "lateness:" not in made
+    delay = SPREAD_S + 1 if closes else SPREAD_S
     sources = sources.replace("TIME", f"event_time: at, watermark: {{delay: {delay}s}}")
     return f"{sources}steps:\n{made}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
 

@@ -233,13 +233,31 @@ OWN_TIMES = (
         *(
             (f"key: name, window: {{{window}}}, aggregate: {{n: count(*)}}", message)
             for window, message in (
-                ("session: 1s", "a session window does not take a stream of changes [use tumble, "),
-                ("count: 2", "a count window does not take a stream of changes"),
-                ("global: true", "a global window does not take a stream of changes"),
-                ("tumble: 1s, time: processing", "a window of processing time does not take"),
-                ("tumble: 1s, lateness: 1s", "window: lateness does not go with a stream of"),
-                ("tumble: 9s, trigger: {every: 1s}", "window: trigger does not go with a stream"),
-                ("tumble: 1s, evict: {last: 1}", "window: evict does not go with a stream of"),
+                (
+                    "count: 2",
+                    "a count window does not take a stream of changes: rows that may be removed "
+                    "come in no order [use a window of time, or none; process: {..., ",
+                ),
+                (
+                    "tumble: 1s, time: processing",
+                    "a window of processing time does not take a stream of changes: a row and its "
+                    "removal arrive at different times [leave out time: processing]",
+                ),
+                (
+                    "session: 1s, trigger: {every: 1s}",
+                    "window: trigger does not go with a session of a stream of changes [leave it "
+                    "out, or use tumble, slide or cumulate]",
+                ),
+                (
+                    "tumble: 9s, trigger: {count: 2}",
+                    "window: a trigger by rows does not go with a stream of changes: how many "
+                    "changes there are depends on how they arrive [use trigger: {every: 10s}, ",
+                ),
+                (
+                    "tumble: 9s, trigger: {every: 1s}, accumulate: false",
+                    "window: accumulate: false does not go with a stream of changes: a removed row "
+                    "may have been discarded [leave it out]",
+                ),
             )
         ),
         (

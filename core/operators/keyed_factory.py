@@ -28,7 +28,10 @@ from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Operator
 from headrace.core.operators.running_results import RunningAggregateOperator, RunningTopOperator
 from headrace.core.operators.sessions.open_sessions import OPEN_STATE
-from headrace.core.operators.sessions.session_operator import SessionWindowOperator
+from headrace.core.operators.sessions.session_operator import (
+    SessionWindowOperator,
+    compute_session_delay,
+)
 from headrace.core.operators.sessions.table_sessions import TableSessionOperator
 from headrace.core.operators.sessions.trigger_sessions import CountTriggerSessions
 from headrace.core.operators.sessions.user_trigger_sessions import UserTriggerSessions
@@ -72,7 +75,7 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
                 _STATE_NAMES.get(type(window.shape), WINDOWS_STATE),
                 WEIGHTED_ROWS if operation.reads_retractions else KEPT_ROWS,
                 by_event=not window.uses_processing_time,
-                watermark_delay_us=1
+                watermark_delay_us=compute_session_delay(window)
                 if isinstance(window.shape, Session)
                 else compute_watermark_delay(window),
             )

@@ -1,8 +1,8 @@
 """Session windows: rows of a key that follow each other at most the gap apart make one window.
 
 A row exactly at the end of a session still belongs to it, so a session closes when the watermark is
-past its end, and not at its end. Its output is then that much older than the watermark:
-`watermark_delay_us`.
+past its end, and not at its end. Its output is then that much older than the watermark, and that of
+late rows by the allowed lateness: `watermark_delay_us`.
 
 A window that may change after it was emitted (`lateness`, `trigger`) is stored among the emitted
 sessions. A row that touches it retracts it: its row is deleted, and the session is emitted again
@@ -32,7 +32,7 @@ from headrace.core.operators.windows.factory import build_fold
 from headrace.core.operators.windows.periodic_trigger import PeriodicTrigger
 from headrace.core.operators.windows.trigger_calls import TriggerStateFold
 from headrace.core.plan.nodes import WindowedOperation
-from headrace.core.plan.nodes.windows import Session
+from headrace.core.plan.nodes.windows import Session, Window
 from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
 
 if TYPE_CHECKING:
@@ -64,11 +64,10 @@ class SessionWindowOperator(WriteThroughOperator):
             EmittedSessions(state, window, self._open) if window.can_fire_again else None
         )
         self._group_columns = self._open.group_columns
+        self.watermark_delay_us = compute_session_delay(window)
         self._trigger = PeriodicTrigger(window, context.now_us)
         if self._open.find_first_due() is not None:
             self._trigger.record_arrival()
-
-    watermark_delay_us = 1
 
     @property
     def pending_rows(self) -> int:
@@ -203,3 +202,8 @@ class SessionWindowOperator(WriteThroughOperator):
     def _finish_states(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the results of states; `by` are the key, the bounds, and columns to keep."""
         return self._row_builder.build(states, by)
+
+
+def compute_session_delay(window: Window) -> int:
+    """Return how much older than the watermark the rows of sessions may be."""
+    return 1 + window.lateness_us

@@ -35,6 +35,7 @@ from headrace.core.operators.sessions.fragments import (
     merge_fragments,
 )
 from headrace.core.operators.sessions.open_sessions import OPEN_STATE
+from headrace.core.operators.sessions.session_operator import compute_session_delay
 from headrace.core.operators.sessions.session_rows import SessionRowBuilder
 from headrace.core.operators.windows.factory import build_fold
 from headrace.core.plan.nodes import WindowedOperation
@@ -74,7 +75,7 @@ class TableSessionOperator(ClocklessOperator, WriteThroughOperator):
         self._layout = _build_layout(grouping, fold)
         self._columns = (*self._layout.columns, SLOT)
         self._runs = context.state.open_runs(OPEN_STATE, self._layout)
-        self.watermark_delay_us = 1 + window.lateness_us
+        self.watermark_delay_us = compute_session_delay(window)
 
     @property
     def pending_rows(self) -> int:
@@ -103,8 +104,6 @@ class TableSessionOperator(ClocklessOperator, WriteThroughOperator):
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the sessions that have ended."""
-        import polars as pl
-
         before_us = self._state.clock_us
         if watermark_us <= before_us:
             return
@@ -241,10 +240,8 @@ class TableSessionOperator(ClocklessOperator, WriteThroughOperator):
             .otherwise(self._compute_close())
         )
         time = pl.col(OWN_TIME)
-        filed = whole.select(
-            *(*self._key, WEIGHTED_ROWS, due.alias(SLOT)),
-            *(time.alias(name) for name in (FRAGMENT_START, FRAGMENT_END)),
-        )
+        bounds = (time.alias(FRAGMENT_START), time.alias(FRAGMENT_END))
+        filed = whole.select(*self._key, WEIGHTED_ROWS, due.alias(SLOT), *bounds)
         self._runs.add(filed.filter(pl.col(SLOT) > self._state.clock_us).select(self._columns))
 
     def _merge_pieces(self, frames: Sequence[pl.DataFrame | None]) -> pl.DataFrame:

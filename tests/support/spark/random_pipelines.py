@@ -152,6 +152,7 @@ def drawn(draw: st.DrawFn) -> Chains:
                         random_tables.BY_KEY,
                         random_tables.BY_TIME,
                         random_tables.BY_WINDOW,
+                        random_tables.BY_LATE_WINDOW,
                         random_tables.OF_CHANGES,
                     )
                 )

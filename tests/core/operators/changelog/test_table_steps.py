@@ -65,9 +65,9 @@ def run(
     return job.plan, memory
 
 
-def final(folder: Path, steps: str, *chunks: Sequence[Change]) -> Counter[Values]:
+def final(folder: Path, steps: str, *chunks: Sequence[Change], sinks: str = "") -> Counter[Values]:
     """Return the output after all its changes."""
-    plan, memory = run(folder, steps, *chunks)
+    plan, memory = run(folder, steps, *chunks, sinks=sinks)
     sink = plan.part("out")
     assert isinstance(sink, nodes.Sink)
     stream = plan.streams[sink.input]

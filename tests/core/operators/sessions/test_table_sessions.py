@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from headrace.core.types.elements import DELETE
 from tests.core.operators.changelog.test_table_steps import Change, at, facts, final, run
 
@@ -93,4 +95,19 @@ def test_the_best_rows_of_a_session(tmp_path: Path) -> None:
     assert final(tmp_path, f"{step}\n", *ROWS, [(3, "a", None, 9)]) == {
         (2, "a", 2, 1): 1,
         (9, "z", 9, 1): 1,
+    }
+
+
+@pytest.mark.parametrize("table", ["rows", "table"])
+@pytest.mark.parametrize("shape", ["session: 5s", "tumble: 10s"])
+def test_a_window_reads_windows_that_can_fire_again(tmp_path: Path, table: str, shape: str) -> None:
+    window = f"window: {{{shape}, lateness: 1m}}, aggregate: {{total: sum(v)}}"
+    outer = "window: {tumble: 20s}, aggregate: {n: count(*), total: sum(total)}"
+    steps = f"  inner: {{from: {table}, key: g, {window}}}\n  step: {{from: inner, {outer}}}\n"
+    came: list[Sequence[Change]] = [[(1, "a", 1, 0), (2, "b", 2, 3)], [(3, "b", 3, 50)]]
+    came += [[(4, "a", 4, 1), (5, "c", 5, 2)]]
+    unused = "  unused: {from: table, memory: {data: unused}}\n"
+    assert final(tmp_path, steps, *came, sinks=unused) == {
+        (at(0), at(20), 3, 12): 1,
+        (at(40), at(60), 1, 3): 1,
     }

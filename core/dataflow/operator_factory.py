@@ -29,6 +29,7 @@ from headrace.core.operators.stateless_operators import (
     ExplodeOperator,
     ProjectionOperator,
     RouteOperator,
+    RowTimeOperator,
     WeightConversionOperator,
 )
 from headrace.core.operators.wrappers import (
@@ -215,6 +216,8 @@ class _OperatorFactory:
                 return ChangeColumnOperator(output_stream)
             case nodes.WeightConversion():
                 return WeightConversionOperator(output_stream)
+            case nodes.RowTime():
+                return RowTimeOperator(output_stream, operation)
             case nodes.Route():
                 return RouteOperator(step.name, operation, context.consumed_streams)
             case nodes.Map():

@@ -11,7 +11,8 @@ step are still counted: the conditions of all steps are computed as masks, in on
 arrays are: rows are exploded in runs, and a single array that is too long in slices. Where rows
 have a position in the row order, the rows made from one array are numbered parts of its position.
 
-A union of changes gives rows of append-only inputs a weight; `changes: true` makes rows of changes.
+A union of changes gives rows of append-only inputs a weight; `changes: true` makes rows of changes;
+`event_time` gives rows that may be removed another time.
 
 `route` sends each row to the first branch whose condition is true, and to `else` if none is.
 """
@@ -46,7 +47,7 @@ from headrace.core.types.elements import (
     ORDER,
 )
 from headrace.core.types.frames import select_columns
-from headrace.core.types.row_order import number_parts
+from headrace.core.types.row_order import number_parts, update_row_time
 
 if TYPE_CHECKING:
     import polars as pl
@@ -310,6 +311,19 @@ class ChangeColumnOperator(StatelessOperator):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the changes, with the column CHANGE."""
         yield self._stream, make_change_rows(frame)
+
+
+class RowTimeOperator(StatelessOperator):
+    """The operator that computes the event time of rows that may be removed."""
+
+    def __init__(self, stream: str, operation: nodes.RowTime) -> None:
+        self._stream = stream
+        self._time = to_expr(operation.value)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Emit the rows with their new time."""
+        rows = frame.with_columns(self._time.alias(EVENT_TIME))
+        yield self._stream, update_row_time(rows) if ORDER in rows.columns else rows
 
 
 class RouteOperator(StatelessOperator):

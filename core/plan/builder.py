@@ -54,7 +54,7 @@ from headrace.core.plan.repeated_lateness import warn_of_late_again
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.row_order_demand import mark_ordered_streams
 from headrace.core.plan.step_kinds import infer_step_kinds
-from headrace.core.plan.step_times import StepTimes
+from headrace.core.plan.step_times import StepTimes, build_row_time
 from headrace.core.plan.stream_graph import (
     check_loops,
     find_cycles,
@@ -229,8 +229,12 @@ class PlanBuilder:
         self._check_on_error(step, done)
         report_ambiguous_columns(operations.known_columns, step, self.report)
         kind, done, input_names = self._infer_kinds(step, done)
+        is_timed_here = step.event_time is not None and not isinstance(kind, nodes.Append)
+        if is_timed_here:
+            times = build_row_time(step, operations.known_columns, self.report, timed=timed)
+            kind, done, input_names = self._infer_kinds(step, (*done, *times))
         done = assign_keys(done, step.name, f"{self.pipeline.name} {self.pipeline.settings.seed}")
-        moved = self._move_event_time(step, done, operations.known_columns)
+        moved = not is_timed_here and self._move_event_time(step, done, operations.known_columns)
         rows = build_main_streams(
             step, operations.known_columns, kind, timed=moved or operations.has_event_time
         )

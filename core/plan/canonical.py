@@ -253,6 +253,8 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             return
         case nodes.ChangeColumn():
             yield "changes as rows"
+        case nodes.RowTime(_, text):
+            yield f"event time {canonicalize(text)}"
         case nodes.Route(branches):
             yield from (f"route {name} where {canonicalize(text)}" for name, _, text in branches)
         case nodes.Join():

@@ -41,6 +41,7 @@ from headrace.core.plan.nodes import (
     Project,
     Retract,
     Route,
+    RowTime,
     StreamKind,
     Top,
     Upsert,
@@ -104,7 +105,8 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
     if isinstance(operation, Aggregate | Top):
         return _infer_aggregation_kind(operation, kind)
     clause = _clause(operation)
-    raise ChangelogNotSupported(f"{clause} does not take {describe_kind(kind)}", clause=clause)
+    hint = "put it into a step after this one" if isinstance(operation, RowTime) else ""
+    raise ChangelogNotSupported(f"{clause} does not take {describe_kind(kind)}", hint, clause)
 
 
 def _clause(operation: Operation) -> str:
@@ -134,6 +136,8 @@ def _clause(operation: Operation) -> str:
             return "dedup"
         case Process():
             return "process"
+        case RowTime():
+            return "event_time"
     raise AssertionError(operation)
 
 
@@ -164,6 +168,8 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
     match operation:
         case Filter() | Route():
             return kind
+        case RowTime():
+            return replace(kind, has_change_times=False)
         case Project():
             unchanged = _find_unchanged_columns(operation)
             key = kind.key
@@ -201,7 +207,7 @@ def check_own_times(kind: Retract, clause: str) -> None:
             f"{clause} goes by the event time of rows, but rows of an aggregate, a top or a join "
             "by keys have that of their last change"
         )
-        hint = "put it before the aggregate or top, or into the step of the join"
+        hint = "give them one in a step before, as in {from: ..., event_time: max_at}"
         raise ChangelogNotSupported(message, hint, clause)
 
 

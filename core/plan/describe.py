@@ -37,6 +37,7 @@ from headrace.core.plan.nodes import (
     ProcessBody,
     Project,
     Route,
+    RowTime,
     Sink,
     Source,
     Step,
@@ -441,6 +442,8 @@ def _describe_operation(operation: Operation) -> Iterator[str]:
             yield f"a row for each change, with {CHANGE}"
         case WeightConversion():
             yield "each new row is added once"
+        case RowTime(_, text):
+            yield f"event time {text}"
         case Route(branches):
             for name, _, text in branches:
                 yield f"route {name} where {text}"

@@ -37,6 +37,7 @@ from headrace.core.plan.nodes import (
     Process,
     Project,
     Route,
+    RowTime,
     Sink,
     Source,
     Step,
@@ -175,6 +176,8 @@ def _get_input_columns(operation: Operation, wanted: set[str]) -> set[str] | Non
             return wanted - {CHANGE}
         case Filter(condition):
             return wanted | find_columns(condition)
+        case RowTime(value):
+            return wanted | find_columns(value)
         case Explode(array=array):
             added = {column.name for column in operation.added_columns}
             return (wanted - added) | find_columns(array)

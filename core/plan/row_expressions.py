@@ -29,6 +29,7 @@ from headrace.core.plan.nodes import (
     Process,
     Project,
     Route,
+    RowTime,
     Top,
 )
 from headrace.core.types.data_types import TIMESTAMP
@@ -84,6 +85,8 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
         case Route(branches):
             for name, condition, _ in branches:
                 yield RowExpression(f'the condition of "{name}"', condition)
+        case RowTime(value):
+            yield RowExpression("event_time", value)
         case Aggregate(columns=aggregated):
             inputs = {
                 name: RowExpression(f'an argument of "{added.name}"', value)
@@ -125,6 +128,8 @@ def replace_expressions(operation: OperationT, rule: ExpressionRule) -> Operatio
         case Route(branches):
             replaced = ((name, rule(condition), text) for name, condition, text in branches)
             return replace(operation, branches=tuple(replaced))
+        case RowTime(value):
+            return replace(operation, value=rule(value))
         case Aggregate(key=key, columns=aggregated):
             added = tuple(_replace_arguments(column, rule) for column in aggregated)
             return replace(operation, key=_replace_columns(key, rule), columns=added)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from headrace.core.expressions import type_expression
 from headrace.core.expressions.function import TypedCall
 from headrace.core.expressions.functions import FUNCTIONS
 from headrace.core.expressions.typed import (
@@ -25,8 +26,33 @@ from headrace.core.pipeline.model import Pipeline, Step
 from headrace.core.plan import nodes
 from headrace.core.plan.columns import KnownColumns, PlanProblems
 from headrace.core.plan.event_times import type_time_expression
+from headrace.core.types.data_types import Schema
 
 _HINT = "set event_time in the source, or in a step before"
+
+
+def build_row_time(
+    step: Step, known: KnownColumns, report: PlanProblems, *, timed: bool
+) -> tuple[nodes.RowTime, ...]:
+    """Return the operation that gives the changes of a step their event time; none if it cannot.
+
+    Rows pass on the watermarks of their sources: their own time may be any.
+    """
+    assert step.event_time is not None
+    typed = type_time_expression(step.event_time, "event_time", known, report)
+    if step.watermark is not None:
+        place = step.keys_at["watermark"].locate()
+        report.add("watermark: changes have the watermarks of their sources", place, "leave it out")
+    if not timed:
+        message = "event_time of changes needs the watermarks of their sources, which have none"
+        report.add(message, step.event_time.locate(), "set event_time in the sources")
+    if typed is None or report.has_errors_of_subject:
+        return ()
+    if typed.nullable:
+        text = f"raise_error('event_time of step {step.name} is null')"
+        failure = type_expression(text, Schema(()))
+        typed = FUNCTIONS["coalesce"].resolve(TypedCall("coalesce", (typed, failure), NOWHERE))
+    return (nodes.RowTime(typed, step.event_time.printable),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ def columns_after_operation(operation: nodes.Operation, columns: Columns, ordere
     match operation:
         case nodes.Filter() | nodes.Route() | nodes.WeightConversion():
             return columns
+        case nodes.RowTime():
+            return add_hidden_columns(columns, True, ordered)
         case nodes.ChangeColumn():
             shown = {name: type for name, type in columns.items() if name not in hidden}
             return {**shown, CHANGE: STRING, **hidden}

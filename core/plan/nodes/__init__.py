@@ -54,6 +54,7 @@ from headrace.core.plan.nodes.rows import (
     Map,
     Project,
     Route,
+    RowTime,
     WeightConversion,
 )
 from headrace.core.plan.nodes.streams import Stream
@@ -98,6 +99,7 @@ __all__ = [
     "Ranking",
     "Retract",
     "Route",
+    "RowTime",
     "Sink",
     "Source",
     "SourceTable",

@@ -21,6 +21,7 @@ from headrace.core.plan.nodes.rows import (
     Map,
     Project,
     Route,
+    RowTime,
     WeightConversion,
 )
 from headrace.core.plan.nodes.streams import Stream
@@ -37,6 +38,7 @@ Operation: TypeAlias = (
     | Route
     | ChangeColumn
     | WeightConversion
+    | RowTime
     | KeyedOperation
     | TwoSided
 )

@@ -92,6 +92,14 @@ class WeightConversion:
 
 
 @dataclass(frozen=True, slots=True)
+class RowTime:
+    """The event time of rows that may be removed, computed from their columns."""
+
+    value: TypedExpression
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """Named outputs: a row goes to the first branch whose condition is true, else to `else`."""
 

@@ -186,6 +186,8 @@ def _step(
                 rows = [replace(row, values={**row.values, **inserted}) for row in rows]
             case nodes.WeightConversion():
                 pass  # the same table
+            case nodes.RowTime(value):
+                rows = list(_timed(rows, evaluated(value, rows)))
             case nodes.ChangelogConversion():
                 # The same table, of which each row is inserted.
                 values = {CHANGE: INSERT, SEQUENCE: 1}
@@ -269,6 +271,13 @@ def _element_columns(operation: nodes.Explode, element: Value) -> dict[str, Valu
         return {operation.name: element}
     values = [None] * len(operation.fields) if element is None else [*element.values()]
     return dict(zip(operation.fields, values, strict=True))
+
+
+def _timed(rows: Rows, times: Sequence[datetime]) -> Iterator[Row]:
+    """Return the rows with other event times."""
+    for row, time in zip(rows, times, strict=True):
+        time_us = (time - EPOCH) // timedelta(microseconds=1)
+        yield replace(row, time=time_us, order=(time_us, *row.order[1:]))
 
 
 def _explode(operation: nodes.Explode, rows: Rows) -> Iterator[Row]:

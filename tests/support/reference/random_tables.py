@@ -142,8 +142,15 @@ def steps(
         theirs = theirs.replace("where: k is not null, where: true", "where: k is not null")
     columns = ALONE if type in ("semi", "anti") else BOTH
     sides = "left: {from: mine, as: a}, right: {from: theirs, as: b}"
-    # Rows of a join by keys have no times of their own.
-    on = "a.x = b.x" if clauses in (BY_TIME, BY_WINDOW, BY_LATE_WINDOW) else draw(ON)
+    # Rows of a join by keys have no times of their own, but may be given one.
+    needs_time = clauses in (BY_TIME, BY_WINDOW, BY_LATE_WINDOW)
+    is_timed = needs_time and draw(st.booleans())
+    on = "a.x = b.x" if needs_time and not is_timed else draw(ON)
+    if is_timed:
+        at = "at" if columns is ALONE else "coalesce(a.at, b.at)"
+        columns = f"{columns[:-1]}, at: '{at}'}}"
+        last = last.replace("from: joined", "from: timed")
+        last = f"  timed: {{from: joined, event_time: at}}\n{last}"
     emit = ", emit: at_once" if at_once else ""
     join = f"join: {{{sides}, on: '{on}', type: {type}{emit}}}"
     joined = f"  joined: {{{join}, {columns}}}\n"

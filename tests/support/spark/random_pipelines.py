@@ -144,7 +144,7 @@ def drawn(draw: st.DrawFn) -> Chains:
     for number in range(TABLES):
         name = f"t{number}_"
         steps = re.sub(
-            r"\b(mine|theirs|joined|facts|step)(?=\b|_)",
+            r"\b(mine|theirs|joined|facts|timed|step)(?=\b|_)",
             rf"{name}\1",
             draw(
                 random_tables.steps(

@@ -245,7 +245,8 @@ class StepKeys(DocumentModel):
     event_time: Expression | None = Field(
         None,
         description="The event time of the rows, over their columns, if only steps without state "
-        "are between their source and this step: the source computes it, for each split.",
+        "are between their source and this step: the source computes it, for each split. Over "
+        "changes, any step may give it.",
     )
     watermark: Watermark | None = Field(
         None, description="With `event_time`: how event time advances, as for a source."

@@ -270,9 +270,44 @@ def test_an_evictor_selects_among_the_rows_that_are_there(tmp_path: Path) -> Non
     assert facts(memory, "g", "n", "total") == {("a", 2, 50): 1}
 
 
+def test_rows_without_times_of_their_own_are_given_one(tmp_path: Path) -> None:
+    steps = (
+        "  totals: {from: table, key: g, aggregate: {total: sum(v), last_at: max(at)}}\n"
+        "  timed: {from: totals, event_time: last_at}\n"
+        "  step: {from: timed, window: {tumble: 1m}, aggregate: {n: count(*), v: sum(total)}}\n"
+    )
+    came: list[Sequence[Change]] = [[*FIRST, (3, "b", 5, 2)], [(2, "b", 20, 30)]]
+    # The group "b" moves to the next window with its newest row.
+    assert final(tmp_path, steps, *came, [(4, "b", 1, 59)], [(5, "b", 2, 60)]) == {
+        (at(0), at(60), 1, 10): 1,
+        (at(60), at(120), 1, 28): 1,
+    }
+
+
+def test_a_join_by_keys_is_given_times(tmp_path: Path) -> None:
+    steps = (
+        "  again: {from: latest, where: true}\n"
+        "  step:\n    join: {left: table, right: again, on: table.id = again.id}\n"
+        "    select: {g: table.g, v: again.v, at: table.at}\n    event_time: at\n"
+        "  last: {from: step, dedup: {key: g, keep: last, order: event_time}, select: [g, v]}\n"
+    )
+    steps = steps.replace("step", "joined").replace("last:", "step:", 1)
+    came: list[Sequence[Change]] = [FIRST, [(1, "a", 10, 5)]]
+    assert final(tmp_path, steps, *came) == {("a", 10): 1}
+    assert final(tmp_path, steps, *came, [(1, "b", 10, 6)]) == {("a", 20): 1, ("b", 10): 1}
+
+
+def test_a_change_without_the_time_that_a_step_gives_fails_the_job(tmp_path: Path) -> None:
+    steps = "  step: {from: table, event_time: 'if(v = 5, null, at)'}\n"
+    memory = InMemoryData({"in": {"0": events([(3, "b", 5, 2)])}})
+    text = f"{TABLE}{steps}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
+    outcome = run_simulated(job_of(tmp_path, text, memory, KernelExecutor(), bounds_of(1)), 1)
+    assert "event_time of step step is null" in str(outcome.failure)
+
+
 OWN_TIMES = (
     "by the event time of rows, but rows of an aggregate, a top or a join by keys have that of "
-    "their last change [put it before the aggregate or top, or into the step of the join]"
+    "their last change [give them one in a step before, as in {from: ..., event_time: max_at}]"
 )
 
 
@@ -328,6 +363,15 @@ OWN_TIMES = (
                     "may have been discarded [leave it out]",
                 ),
             )
+        ),
+        (
+            "event_time: at, watermark: {delay: 1s}",
+            "watermark: changes have the watermarks of their sources [leave it out]",
+        ),
+        (
+            "key: name, aggregate: {last_at: max(at)}, event_time: last_at",
+            "event_time does not take a stream of changes (upserts of name) [put it into a step "
+            "after this one]",
         ),
         (
             "dedup: {key: v}",

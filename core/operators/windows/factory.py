@@ -76,17 +76,7 @@ def build_window_operator(
     is_periodic = trigger is not None and trigger.every_us is not None and window.keeps_rows
     dirty_panes = DirtyPanes(context.state, grouping, pane_state) if is_periodic else None
     components = WindowComponents(
-        window,
-        grid,
-        clock,
-        rows,
-        pane_state,
-        expander,
-        windows,
-        results,
-        context,
-        dirty_panes,
-        isinstance(fold, WeightedFold),
+        window, grid, clock, rows, pane_state, expander, windows, results, context, dirty_panes
     )
     if trigger is None or not by_rows:
         return WindowOperator(components)

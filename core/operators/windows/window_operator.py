@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.state import NO_CLOCK_US, SLOT
 from headrace.core.operators.changelog.weighted_rows import make_change_rows
+from headrace.core.operators.folds import WeightedFold
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, request_offload
 from headrace.core.operators.windows.due_windows import (
@@ -58,8 +59,6 @@ class WindowComponents:
     results: WindowResults
     context: KeyedContext
     dirty_panes: DirtyPanes | None
-    of_changes: bool
-    """Whether rows may be removed, and their windows with the last of them."""
 
 
 class WindowOperator:
@@ -71,6 +70,8 @@ class WindowOperator:
         self._window = window
         self._clock = parts.clock
         self._pane_state = parts.pane_state
+        # A window of rows that may be removed is deleted with the last of them.
+        self._deletes_windows = isinstance(self._pane_state.fold, WeightedFold)
         self._trigger = PeriodicTrigger(window, parts.context.now_us)
         if self._pane_state.find_first_pane() is not None:
             self._trigger.record_arrival()
@@ -184,7 +185,7 @@ class WindowOperator:
 
     def _read_ended(self, due: DueWindows) -> Iterator[pl.DataFrame]:
         """Read the windows that have ended, and those that have lost all rows since they fired."""
-        dirty = self._parts.dirty_panes if self._parts.of_changes else None
+        dirty = self._parts.dirty_panes if self._deletes_windows else None
         if dirty is not None:
             self._pane_state.flush()
             changed = dirty.read()
@@ -206,7 +207,7 @@ class WindowOperator:
             yield from self._parts.expander.expand_changed(
                 states, changed, due.after_us, due.until_us
             )
-        if self._parts.of_changes:
+        if self._deletes_windows:
             yield from self._read_empty(states, changed, due)
 
     def _read_keys(self, changed: pl.DataFrame, after: int) -> pl.DataFrame | None:

@@ -34,7 +34,7 @@ from headrace.core.plan.nodes.matching import (
     TableMatch,
     WindowMatch,
 )
-from headrace.core.plan.nodes.windows import Global, Window
+from headrace.core.plan.nodes.windows import Global, Trigger, Window
 
 TTL_HINT = "drops a key that long after its last row"
 
@@ -197,7 +197,9 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
             clause = "top" if isinstance(keyed, Top) else "aggregate"
             clause = "dedup" if isinstance(keyed, Top) and keyed.time_column else clause
             return clause, "every row is stored until a change removes it", ""
-        case Aggregate(key=(_, *_)) if keyed.reads_retractions:
+        case Aggregate(window=None | Window(shape=Global(), trigger=Trigger()), key=(_, *_)) if (
+            keyed.reads_retractions
+        ):
             message = f"{message.removesuffix('forever')}until its last row is removed"
             return "aggregate", message, ""
         case Aggregate(changelog_key=tuple()) | Top(changelog_key=tuple()):

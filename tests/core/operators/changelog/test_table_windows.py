@@ -17,6 +17,7 @@ from tests.core.operators.changelog.test_table_steps import (
     final,
     run,
 )
+from tests.support.plans import SOURCE, said
 from tests.support.runtime.committed_output import Values
 
 
@@ -130,3 +131,23 @@ def test_an_evictor_selects_among_the_rows_that_are_there(tmp_path: Path) -> Non
     came: list[Sequence[Change]] = [FIRST, [(3, "a", 40, 3)], [(2, "a", None, 5)]]
     _, memory = run(tmp_path, step, *came)
     assert facts(memory, "g", "n", "total") == {("a", 2, 50): 1}
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        ("session: 1m", None),
+        ("tumble: 1m, lateness: 1m", None),
+        ("global: true", "a global window fires at the end, but its input has no end"),
+        ("global: true, trigger: {every: 1m}", 'every "name" is stored until its last row'),
+    ],
+)
+def test_only_windows_without_bounds_grow(tmp_path: Path, window: str, message: str | None) -> None:
+    source = SOURCE.replace("{path: in}", "{path: in, watch: 1s, ordered: true}")
+    steps = (
+        "steps:\n  latest: {from: orders, dedup: {key: id, keep: last}}\n"
+        f"  step: {{from: latest, key: name, window: {{{window}}}, aggregate: {{n: count(*)}}}}\n"
+    )
+    lines = said(tmp_path, f"{source}{steps}sinks: {{out: {{from: step, console: {{}}}}}}\n")
+    assert len(lines) == (message is not None), lines
+    assert all(message in line for line in lines if message)

@@ -108,6 +108,17 @@ STORED = (
             "lasts_in_time": G,
         },
     ),
+    Stored(
+        "tables",
+        (("orders/0",), ("orders/1",)),
+        ("orders/2",),
+        {
+            **dict.fromkeys(("counted", "totals", "doubled"), K),
+            "some": ("third",),
+            "all": (),
+            "best": ("k", "rank"),
+        },
+    ),
     Stored("statistics", (("orders/0",), ("orders/1",)), ("orders/2",), {"totals": K}),
     Stored(
         "joins",

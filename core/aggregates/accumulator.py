@@ -59,6 +59,15 @@ class Accumulator:
     needs_order: bool = False
     is_subtractable: bool = False
     """Whether the state of rows is removed from a state by merging its negated columns."""
+    is_idempotent: bool = False
+    """Whether a value counts once, however often it is there."""
+    of_parts: Accumulator | None = None
+    """The accumulator with the same result where each value is there once, and equal values are
+    never in different states. Its state is not a list."""
+    shares: tuple[float, ...] = ()
+    """Of a state that is a list of values with counts, in ascending order: the shares of all values
+    below those that the result is computed from. The others may be replaced by any values that
+    leave the counts as they are."""
     entries: Literal["values", "distinct values"] | int | None = None
     """The entries of the list in its state: one for each value or distinct value, or at most this
     number; None if its state is not a list."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _build_bitwise(
-    name: str, step: Callable[[pl.Expr], pl.Expr]
+    name: str, step: Callable[[pl.Expr], pl.Expr], *, is_idempotent: bool = True
 ) -> Callable[[BoundArguments], Accumulator]:
     def build(bound: BoundArguments) -> Accumulator:
         return Accumulator(
@@ -21,6 +21,7 @@ def _build_bitwise(
             partial=lambda rows: (step(rows.value),),
             merge=lambda value: (step(value),),
             finish=lambda value: value,
+            is_idempotent=is_idempotent,
         )
 
     return build
@@ -28,4 +29,4 @@ def _build_bitwise(
 
 build_bit_and = _build_bitwise("and", lambda values: values.bitwise_and())
 build_bit_or = _build_bitwise("or", lambda values: values.bitwise_or())
-build_bit_xor = _build_bitwise("xor", lambda values: values.bitwise_xor())
+build_bit_xor = _build_bitwise("xor", lambda values: values.bitwise_xor(), is_idempotent=False)

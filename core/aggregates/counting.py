@@ -67,7 +67,7 @@ def build_distinct_count(bound: BoundArguments) -> Accumulator:
     def finish(set: pl.Expr) -> pl.Expr:
         return set.list.len().cast(to_polars(BIGINT))
 
-    return build_distinct_values(_distinct_type(bound), finish)
+    return build_distinct_values(_distinct_type(bound), finish, build_value_count(bound))
 
 
 def over_distinct(build: BuildAccumulator) -> BuildAccumulator:
@@ -93,7 +93,8 @@ def over_distinct(build: BuildAccumulator) -> BuildAccumulator:
             rows = AccumulatorInput(values, pl.lit(None), pl.len())
             return set.list.agg(accumulator.finish(*accumulator.partial(rows)))
 
-        return build_distinct_values(type, finish)
+        of_parts = None if len(bound.arguments) > 1 or accumulator.entries else accumulator
+        return build_distinct_values(type, finish, of_parts)
 
     return build_distinct
 
@@ -130,8 +131,13 @@ def build_collect_union(bound: BoundArguments) -> Accumulator:
     return replace(elements, partial=partial)
 
 
-def build_distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> Accumulator:
-    """Build the set of values without NULL; of several arguments the set of structs of them."""
+def build_distinct_values(
+    type: Type, finish: Callable[[pl.Expr], pl.Expr], of_parts: Accumulator | None = None
+) -> Accumulator:
+    """Build the set of values without NULL; of several arguments the set of structs of them.
+
+    `of_parts` has the result of values that are each there once.
+    """
 
     def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
         import polars as pl
@@ -146,6 +152,7 @@ def build_distinct_values(type: Type, finish: Callable[[pl.Expr], pl.Expr]) -> A
         partial=partial,
         merge=lambda set: (explode_group_lists(set).unique().implode(),),
         finish=finish,
+        of_parts=of_parts,
         entries="distinct values",
     )
 

@@ -93,10 +93,12 @@ def build_sum(type: Decimal, finish: FinishUnits) -> Accumulator:
 def build_distinct_sum(type: Decimal, finish: FinishUnits) -> Accumulator:
     """Build the accumulator that adds each distinct value once."""
     if type.precision + CARRY_DIGITS > MAX_DIGITS:
-        return build_distinct_values(type, _build_split_set_finish(finish))
+        return build_distinct_values(type, _build_split_set_finish(finish), build_sum(type, finish))
     wide = to_polars(Array(Decimal(MAX_DIGITS, type.scale)))
     return build_distinct_values(
-        type, lambda set: finish(_to_unscaled(set.cast(wide).list.sum()), set.list.len())
+        type,
+        lambda set: finish(_to_unscaled(set.cast(wide).list.sum()), set.list.len()),
+        build_sum(type, finish),
     )
 
 

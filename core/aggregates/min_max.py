@@ -28,6 +28,7 @@ def _build_extreme(name: str, type: Type) -> Accumulator:
         partial=lambda rows: step(rows.value),
         merge=step,
         finish=lambda value: value,
+        is_idempotent=True,
     )
 
 

@@ -51,6 +51,7 @@ def _build_end(end: OrderEnd, bound: BoundArguments) -> Accumulator:
         merge=pick,
         finish=lambda value, order: value,
         needs_order=True,
+        is_idempotent=True,
     )
 
 
@@ -128,6 +129,7 @@ def _build_best(bound: BoundArguments, *, greatest: bool) -> Accumulator:
         merge=lambda best: pick(best, best.struct.field("by"), best.struct.field("order")),
         finish=finish,
         needs_order=True,
+        is_idempotent=True,
     )
 
 

@@ -8,7 +8,8 @@ docs/decisions/0030 tells why this one is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from headrace.core.aggregates.accumulator import Accumulator, BuildAccumulator
@@ -70,8 +71,9 @@ def build_percentile(index: int = 1) -> BuildAccumulator:
     def build(bound: BoundArguments) -> Accumulator:
         type = bound.column_arguments[0].type
         finish = _finish_each(bound, index, lambda items, p: _interpolate(items, p, type, bound))
-        weighted = len(bound.column_arguments) > 1
-        return build_weighted_counts(type, finish) if weighted else build_value_counts(type, finish)
+        if len(bound.column_arguments) > 1:
+            return build_weighted_counts(type, finish)
+        return _build_counts_by_share(bound, _read_percentages(bound, index), finish)
 
     return build
 
@@ -79,7 +81,7 @@ def build_percentile(index: int = 1) -> BuildAccumulator:
 def build_median(bound: BoundArguments) -> Accumulator:
     """Build median(x)."""
     type = bound.types[0]
-    return build_value_counts(type, lambda items: _interpolate(items, 0.5, type, bound))
+    return _build_counts_by_share(bound, [0.5], lambda items: _interpolate(items, 0.5, type, bound))
 
 
 def build_discrete(index: int, *, is_double: bool = False) -> BuildAccumulator:
@@ -92,9 +94,22 @@ def build_discrete(index: int, *, is_double: bool = False) -> BuildAccumulator:
             found = items.list.agg(_select_by_share(share, bound))
             return _from_double(_to_double(found, type), type) if is_double else found
 
-        return build_value_counts(type, _finish_each(bound, index, pick))
+        finish = _finish_each(bound, index, pick)
+        return _build_counts_by_share(bound, _read_percentages(bound, index), finish)
 
     return build
+
+
+def _build_counts_by_share(
+    bound: BoundArguments,
+    shares: Sequence[float | None],
+    finish: Callable[[pl.Expr], pl.Expr],
+) -> Accumulator:
+    """Build the counts of values, for a result that is computed from the values at some shares."""
+    is_descending = bool(bound.directions and bound.directions[0].is_descending)
+    known = (share for share in shares if share is not None)
+    ascending = tuple(1.0 - share if is_descending else share for share in known)
+    return replace(build_value_counts(bound.column_arguments[0].type, finish), shares=ascending)
 
 
 def build_mode(bound: BoundArguments) -> Accumulator:

@@ -171,7 +171,9 @@ def _build_distinct_total(
 ) -> Accumulator:
     values = to_polars(Array(wide))
     return build_distinct_values(
-        type, lambda set: finish(set.cast(values).list.sum(), set.list.len())
+        type,
+        lambda set: finish(set.cast(values).list.sum(), set.list.len()),
+        _build_total(wide, finish),
     )
 
 

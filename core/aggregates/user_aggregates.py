@@ -111,6 +111,23 @@ class UserAggregateCall(AggregateCall):
             columns = partials.build_columns(made, self._state_names, "merge")
         return alone.vstack(groups.with_columns(columns).select(alone.columns))
 
+    def apply_retract(
+        self, states: pl.DataFrame, removed: pl.DataFrame, keys: Sequence[str]
+    ) -> pl.DataFrame:
+        """Take the partials of removed rows out of the partials of the same groups."""
+        retract, partials, made = self._load_class().retract, self._codec, []
+        both = zip(
+            partials.read_partials([states[name] for name in self._state_names]),
+            partials.read_partials([removed[name] for name in self._state_names]),
+            strict=True,
+        )
+        with _attribute_to_group(states, keys):
+            for at, (partial, gone) in enumerate(both):
+                returned = self._call_method(retract, at, "retract", partial, gone)
+                made.append(partials.check_partial(returned, at, "retract"))
+            columns = partials.build_columns(made, self._state_names, "retract")
+        return states.with_columns(columns)
+
     def apply_finish(self, states: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         """Add the column of results to the states."""
         finish = self._load_class().finish
@@ -138,6 +155,9 @@ class UserAggregateCall(AggregateCall):
         if missing := [name for name in METHODS if not hasattr(made, name)]:
             message = f"{self.code.display_name} has no {' and no '.join(missing)}"
             raise UserCodeError(message, f"write class {self.code.name}(Aggregate)")
+        if hasattr(made, "retract") and not self.accumulator.is_subtractable:
+            message = f"{self.code.display_name} has a retract that its file does not define in it"
+            raise UserCodeError(message, f"write def retract in class {self.code.name} itself")
         fields, declared = (
             [*getattr(made, "state", ())],
             [*self.partial_schema] if self.partial_schema else [],
@@ -210,8 +230,13 @@ def build_user_call(
     of: Iterable[tuple[str, TypedExpression]],
     returns: tuple[Type, bool],
     partial_schema: Schema | None,
+    *,
+    can_retract: bool = False,
 ) -> AggregateExpression:
-    """Build the expression that calls a user class on expressions, each given with its text."""
+    """Build the expression that calls a user class on expressions, each given with its text.
+
+    `can_retract`: the class defines `retract`.
+    """
     texts = [(canonical_text(parse_expression(text)), typed) for text, typed in of]
     inputs = (
         AggregateInput(
@@ -228,7 +253,7 @@ def build_user_call(
         nullable,
         tuple(inputs),
         None,
-        _build_state_accumulator(state),
+        _build_state_accumulator(state, can_retract=can_retract),
         NO_SPARK_FORM,
         code=code,
         partial_schema=partial_schema,
@@ -236,10 +261,12 @@ def build_user_call(
     return AggregateExpression((call,), ColumnReference(type, nullable, Span(0, 0), name))
 
 
-def _build_state_accumulator(state: tuple[tuple[str, Type], ...]) -> Accumulator:
+def _build_state_accumulator(
+    state: tuple[tuple[str, Type], ...], *, can_retract: bool
+) -> Accumulator:
     """Return the accumulator of a user class; its steps are not column expressions."""
 
     def none(*_: object) -> Any:
         raise AssertionError("a user class is called for each group")
 
-    return Accumulator(state, none, none, none)
+    return Accumulator(state, none, none, none, is_subtractable=can_retract)

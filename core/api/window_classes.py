@@ -58,10 +58,23 @@ class Aggregate(Generic[P]):
     with these keys: arrays are Series (a list may be returned as well), all others plain values.
     Without `state` a partial is any JSON value, and is stored as such.
 
+    A class may define `retract`, which takes rows out of a partial. Over a table whose rows change,
+    a group then has only its partial as state; otherwise it has its values as well, and a change
+    computes partials of some of them again.
+
     One object serves all groups, and several threads may call it: it must store nothing itself.
     """
 
     state: ClassVar[Mapping[str, str]] = NO_STATE
+
+    if TYPE_CHECKING:
+
+        def retract(self, partial: P, removed: P) -> P:
+            """Return a partial without rows, of which `removed` is the partial.
+
+            A removal may arrive before its row: `partial` may be of fewer rows, even of none. What
+            comes out must be right once the row has been merged.
+            """
 
     def partial(self, *columns: Any, **_: Any) -> P:
         """Return the partial of some rows; each column of `of` is a Series, perhaps empty.

@@ -16,8 +16,9 @@ other state: one row per group. Merging concatenates lists and drops the rows no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.aggregates import (
@@ -42,6 +43,8 @@ from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from headrace.core.aggregates.calls import AggregateCall
 
 
 ROW_TIME = "__at"
@@ -88,26 +91,33 @@ class AggregateFold:
         self._expressions = {column.name: column.expression for column in operation.columns}
         if newest:
             self._expressions[EVENT_TIME] = _build_newest_call()
-        self._calls = deduplicate_calls(self._expressions.values())
-        order = {ORDER} if any(call.needs_order for call in self._calls) else set()
-        self.input_columns = frozenset[str](order).union(
-            *(call.input_columns for call in self._calls)
-        )
+        self._set_calls(deduplicate_calls(self._expressions.values()))
+
+    def _set_calls(self, calls: tuple[AggregateCall, ...]) -> None:
+        self.calls = calls
+        order = {ORDER} if any(call.needs_order for call in calls) else set()
+        self.input_columns = frozenset[str](order).union(*(call.input_columns for call in calls))
         self.state_columns = {
             name: to_polars(type)
-            for call in self._calls
+            for call in calls
             for name, type in call.state_types(ORDER_TYPE).items()
         }
+
+    def with_calls(self, calls: Iterable[AggregateCall]) -> AggregateFold:
+        """Return the fold of these calls in place of its own, for the same groups and results."""
+        fold = copy(self)
+        fold._set_calls(tuple(calls))
+        return fold
 
     def begin(self, rows: pl.DataFrame, by: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
         """Return the partial states of the aggregates, and more columns of each group."""
         with self._error_context(rows):
-            return compute_partial_states(rows, by, self._calls, more)
+            return compute_partial_states(rows, by, self.calls, more)
 
     def merge(self, states: pl.DataFrame, by: Sequence[str], *more: pl.Expr) -> pl.DataFrame:
         """Merge the partial states of each group, with more columns of each group."""
         with self._error_context(states):
-            return merge_states(states, by, self._calls, more)
+            return merge_states(states, by, self.calls, more)
 
     def finish(self, states: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the values of the aggregates, after the columns `by`."""
@@ -115,7 +125,7 @@ class AggregateFold:
         names = [inside.get(name, name) for name in by]
         with self._error_context(states):
             return compute_results(
-                self._grouping.restore_names(states), names, self._calls, self._expressions
+                self._grouping.restore_names(states), names, self.calls, self._expressions
             )
 
     def describe_groups(self, groups: pl.DataFrame, number: str) -> AbstractContextManager[None]:
@@ -125,7 +135,7 @@ class AggregateFold:
     @property
     def input_types(self) -> Mapping[str, pl.DataType]:
         """The types of the columns that the fold reads."""
-        typed = [each.typed for call in self._calls for each in call.all_inputs]
+        typed = [each.typed for call in self.calls for each in call.all_inputs]
         columns = [
             node for value in typed for node in walk(value) if isinstance(node, ColumnReference)
         ]

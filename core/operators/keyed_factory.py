@@ -12,6 +12,7 @@ from headrace.core.operators.changelog.change_rows import (
     UpsertChangesOperator,
 )
 from headrace.core.operators.changelog.conversion import RetractionsOperator, UpsertsOperator
+from headrace.core.operators.changelog.counting_aggregate import CountingAggregateOperator
 from headrace.core.operators.changelog.newest_changes import NewestChangesOperator
 from headrace.core.operators.changelog.retraction_top import RetractionTopOperator
 from headrace.core.operators.changelog.subtracting_aggregate import SubtractingAggregateOperator
@@ -55,6 +56,8 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
         case nodes.Aggregate(window=None):
             if operation.stores_rows:
                 return ChangelogAggregateOperator(operation, context)
+            if operation.counts_values:
+                return CountingAggregateOperator(operation, context)
             if operation.reads_retractions:
                 return SubtractingAggregateOperator(operation, context)
             return RunningAggregateOperator(operation, context)

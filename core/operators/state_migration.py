@@ -28,7 +28,11 @@ from headrace.core.operators.changelog.aggregate import (
     get_fold_columns,
     get_output_columns,
 )
-from headrace.core.operators.changelog.rows import IS_DELETE, ROW_ID
+from headrace.core.operators.changelog.counting_aggregate import (
+    build_subtracting_fold,
+    get_group_columns,
+)
+from headrace.core.operators.changelog.rows import IS_DELETE, ROW_ID, ROWS_STATE
 from headrace.core.operators.dedup import NEWEST_TIME
 from headrace.core.operators.folds import KEPT_ROWS, ROW_TIME, AggregateFold, get_row_types
 from headrace.core.operators.joins.state_layout import build_join_migrations
@@ -78,6 +82,8 @@ def migrate_state(step: nodes.PlanPart, plan: nodes.Plan, frozen: FrozenState) -
     assert keyed is not None and summary is not None
     changes = list(_build_migrations(step, keyed, plan))
     names = frozenset(state.name for state in summary.states)
+    if isinstance(keyed, nodes.Aggregate) and keyed.counts_values:
+        names |= {ROWS_STATE}  # of an older version, which the operator counts
 
     def migrate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         for change in changes:
@@ -143,6 +149,8 @@ def _build_migrations(
 ) -> list[FrameMigration]:
     """Return the migrations applied to each frame of any state."""
     match keyed:
+        case nodes.Aggregate(counts_values=True):
+            return [_migrate_counted_groups(keyed)]
         case nodes.Aggregate() | nodes.Top() if keyed.reads_retractions:
             return []  # resumes only if nothing has changed
         case nodes.Dedup() if keyed.changes is not None:
@@ -210,6 +218,28 @@ def _build_aggregate_migrations(aggregate: nodes.Aggregate) -> list[FrameMigrati
         types = _map_polars_types(get_read_columns(aggregate))
         return [_migrate_row_lists(types, as_evicted=True)]
     return [_migrate_calls(aggregate, newest=isinstance(window.shape, Global))]
+
+
+def _migrate_counted_groups(aggregate: nodes.Aggregate) -> FrameMigration:
+    """Add the states of no rows to the groups of an older version, which has stored their rows."""
+    import polars as pl
+
+    columns = get_group_columns(aggregate)
+    grouping = GroupingKey(aggregate.key)
+    nothing = build_subtracting_fold(AggregateFold(aggregate, grouping), grouping).fold_nothing()
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        if EMITTED_ROW not in frame.columns:
+            return frame
+        states = (nothing[name].new_from_index(0, frame.height) for name in nothing.columns)
+        frame = frame.with_columns(each for each in states if each.name not in frame.columns)
+        return frame.with_columns(
+            pl.lit(None, type).alias(name)
+            for name, type in columns.items()
+            if name not in frame.columns
+        )
+
+    return change
 
 
 def _get_stored_types(

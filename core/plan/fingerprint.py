@@ -40,6 +40,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.aggregates.user_aggregates import select_user_calls
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.default_values import format_duration
@@ -240,7 +241,7 @@ def _describe_key(key: Iterable[nodes.ComputedColumn]) -> tuple[tuple[str, str],
 
 def _list_emitted_columns(keyed: nodes.KeyedOperation) -> tuple[str, ...]:
     """Return the columns of an emitted row, which is stored so that it can be retracted."""
-    if not isinstance(keyed, nodes.Aggregate) or not keyed.stores_rows:
+    if not isinstance(keyed, nodes.Aggregate) or not (keyed.stores_rows or keyed.counts_values):
         return ()
     return (*(each.name for each in keyed.key), *(each.name for each in keyed.columns))
 
@@ -326,14 +327,20 @@ def _describe_calls(
 
     aggregates = {c.name: tuple(text(call) for call in c.expression.calls) for c in keyed.columns}
     every = (call for column in keyed.columns for call in column.expression.calls)
-    return {text(call): _describe_call_state(call) for call in every}, aggregates
+    calls = {text(call): _describe_call_state(call, keyed) for call in every}
+    return calls, aggregates
 
 
-def _describe_call_state(call: AggregateCall) -> StoredCall:
+def _describe_call_state(call: AggregateCall, keyed: nodes.Aggregate) -> StoredCall:
     columns = call.state_types(ORDER_TYPE).items()
+    is_subtracted = keyed.reads_retractions and call.accumulator.is_subtractable
+    retracts = is_subtracted and bool(select_user_calls([call]))
     return StoredCall(
         tuple(str(each.typed.type) for each in call.all_inputs),
-        tuple((name.removeprefix(f"{call.name}."), str(type)) for name, type in columns),
+        (
+            *((name.removeprefix(f"{call.name}."), str(type)) for name, type in columns),
+            *([("retract", "of its class")] if retracts else []),
+        ),
     )
 
 

@@ -44,11 +44,13 @@ from headrace.core.plan.nodes.matching import (
 )
 from headrace.core.plan.nodes.windows import Count, Session, Window
 from headrace.core.types.data_types import Field, Schema, Type
+from headrace.core.types.elements import ORDER
 from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.aggregate_sizes import AggregateSize
+    from headrace.core.aggregates.value_sets import ValueSet
 
 StateShape = Literal["runs", "table", "entries"]
 
@@ -174,6 +176,9 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                 yield StateDescription(
                     "rows", "runs", (("rows as they are now", "struct"),), is_by_time=False
                 )
+            for name, values in keyed.value_sets.items() if isinstance(keyed, Aggregate) else ():
+                shown = ((column, str(type)) for column, type in list_value_columns(values))
+                yield StateDescription(name, "table", (*shown, ("count", "bigint")))
         case Aggregate(window=window) | Apply(window=window) | Top(window=window) if (
             window is not None
         ):
@@ -242,6 +247,9 @@ def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
     match keyed:
         case Aggregate() if keyed.stores_rows:
             return (("emitted row", "struct"),)
+        case Aggregate() if keyed.counts_values:
+            partial = tuple(_list_partial_columns(keyed))
+            return (("emitted row", "struct"), *partial, ("pages of values", "array"))
         case Aggregate() if keyed.has_rows_in_windows:
             return tuple(_list_row_columns(keyed))
         case Apply():
@@ -267,6 +275,8 @@ def _list_partial_columns(keyed: Aggregate) -> Iterator[tuple[str, str]]:
     from headrace.core.aggregates import deduplicate_calls
 
     for call in deduplicate_calls(column.expression for column in keyed.columns):
+        if keyed.counts_values and not call.accumulator.is_subtractable:
+            continue
         state: dict[str, Type] = call.state_types(ORDER_TYPE)
         yield from ((name.removeprefix("__"), str(type)) for name, type in state.items())
 
@@ -277,10 +287,18 @@ def _add_sizes(keyed: Aggregate, states: Iterable[StateDescription]) -> Iterator
     from headrace.core.aggregates.aggregate_sizes import measure_aggregate
 
     calls = deduplicate_calls(column.expression for column in keyed.columns)
+    if keyed.counts_values:
+        calls = tuple(call for call in calls if call.accumulator.is_subtractable)
     partial = {*_list_partial_columns(keyed)}
     for state in states:
         is_partial = partial and partial.issubset(state.columns)
         yield replace(state, sizes=tuple(map(measure_aggregate, calls))) if is_partial else state
+
+
+def list_value_columns(values: ValueSet) -> Iterator[tuple[str, Type]]:
+    """Yield the columns of counted values, as they are shown, with their types."""
+    for name, type in values.columns.items():
+        yield ("position" if name == ORDER else name.removeprefix("__")), type
 
 
 def _list_row_columns(keyed: Aggregate | Apply) -> Iterator[tuple[str, str]]:

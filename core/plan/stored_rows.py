@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes import (
@@ -25,7 +26,7 @@ from headrace.core.plan.nodes import (
     Top,
 )
 from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
-from headrace.core.plan.states import get_read_columns, get_stored_columns
+from headrace.core.plan.states import get_read_columns, get_stored_columns, list_value_columns
 from headrace.core.types.data_types import BIGINT, TIMESTAMP, Type
 from headrace.core.types.value_sizes import count_bytes, has_lists, has_texts
 
@@ -43,6 +44,8 @@ class StoredRowSize:
     """The lengths that are assumed, in words."""
     is_counted: bool
     """Whether equal rows are counted, because a removal may arrive before its row."""
+    unit: Literal["row", "value"] = "row"
+    """What is stored and counted: rows, or their different values."""
 
     @property
     def bytes(self) -> int:
@@ -53,9 +56,10 @@ class StoredRowSize:
         """Yield the size in words, and why rows are counted."""
         columns = ", ".join(f"{name} {size}" for name, size in self.columns)
         assumed = f" ({', '.join(self.assumptions)})" if self.assumptions else ""
-        yield f"each row: about {self.bytes:,} bytes{assumed}: {columns}"
+        yield f"each {self.unit}: about {self.bytes:,} bytes{assumed}: {columns}"
         if self.is_counted:
-            yield "rows are counted: the changes of a key may arrive through several subtasks"
+            reason = "the changes of a key may arrive through several subtasks"
+            yield f"{self.unit}s are counted: {reason}"
 
 
 def measure_stored_rows(plan: Plan, part: PlanPart) -> dict[str, StoredRowSize]:
@@ -95,7 +99,11 @@ def _measure_keyed(
             yield "keys", _measure_columns([*key, *row, *time], is_counted=counted)
         case Aggregate(window=None) if keyed.stores_rows:
             read = [*get_read_columns(keyed).items()]
-            yield "rows", _measure_columns([*key, *read], is_counted=keyed.reads_retractions)
+            yield "rows", _measure_columns([*key, *read])
+        case Aggregate(window=None) if keyed.counts_values:
+            for name, values in keyed.value_sets.items():
+                columns = list_value_columns(values)
+                yield name, _measure_columns(columns, is_counted=True, unit="value")
         case Top(window=None) if keyed.stores_rows:
             row = [(f.name, f.type) for f in get_stored_columns(step, keyed, plan)]
             yield "rows", _measure_columns([*key, *row], is_counted=keyed.reads_retractions)
@@ -110,7 +118,10 @@ def _list_columns(side: JoinSide) -> Iterator[tuple[str, Type]]:
 
 
 def _measure_columns(
-    columns: Iterable[tuple[str, Type]], *, is_counted: bool = False
+    columns: Iterable[tuple[str, Type]],
+    *,
+    is_counted: bool = False,
+    unit: Literal["row", "value"] = "row",
 ) -> StoredRowSize:
     typed = [*columns, *([("count", BIGINT)] if is_counted else [])]
     found = (
@@ -121,4 +132,5 @@ def _measure_columns(
         tuple((name, count_bytes(type, TEXT_BYTES, LIST_BYTES)) for name, type in typed),
         tuple(words for has, words in found if any(has(type) for _, type in typed)),
         is_counted,
+        unit,
     )

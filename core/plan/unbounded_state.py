@@ -193,9 +193,10 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
         case Dedup(keep="first", ttl=None):
             ttl = "ttl: 1h" if timed else "ttl: 1h, time: processing"
             return "dedup", message, f"dedup: {{..., {ttl}}} {TTL_HINT}"
-        case Aggregate() | Top() if keyed.reads_retractions and keyed.stores_rows:
-            clause = "top" if isinstance(keyed, Top) else "aggregate"
-            clause = "dedup" if isinstance(keyed, Top) and keyed.time_column else clause
+        case Aggregate(counts_values=True):
+            return "aggregate", "every value is stored until a change removes its last row", ""
+        case Top() if keyed.reads_retractions and keyed.stores_rows:
+            clause = "dedup" if keyed.time_column else "top"
             return clause, "every row is stored until a change removes it", ""
         case Aggregate(window=None | Window(shape=Global(), trigger=Trigger()), key=(_, *_)) if (
             keyed.reads_retractions

@@ -15,7 +15,7 @@ from headrace.core.pipeline.clause_rules import get_shape
 from headrace.core.pipeline.clauses import windows as document
 from headrace.core.pipeline.clauses.keyed import PythonAggregate
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.user_files.class_checks import read_state_schema
+from headrace.core.pipeline.user_files.class_checks import defines_method, read_state_schema
 from headrace.core.pipeline.user_files.references import UserFunction
 from headrace.core.pipeline.user_files.trigger_checks import read_timers
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_column
@@ -110,7 +110,11 @@ def build_user_aggregate(
     partial_schema = read_state_schema(function.resolve_path(report.folder), function.name)
     code = make_user_code(function, report.folder)
     call = build_user_call(
-        code, [(text.reveal(), each) for text, each in of], written.returns, partial_schema
+        code,
+        [(text.reveal(), each) for text, each in of],
+        written.returns,
+        partial_schema,
+        can_retract=defines_method(function, report.folder, "retract"),
     )
     return call, f"{code}({', '.join(text.printable for text in written.of)})"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import SLOT
+from headrace.core.api.state import KEY, SLOT
 from headrace.core.operators.changelog.aggregate import EMITTED_ROW, get_output_columns
 from headrace.core.operators.changelog.change_rows import get_counted_types
 from headrace.core.operators.changelog.conversion import (
@@ -13,6 +13,7 @@ from headrace.core.operators.changelog.conversion import (
     LIST_PREFIX,
     explode_rows,
 )
+from headrace.core.operators.changelog.counted_values import PAGE
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
     NEWEST_TIME,
@@ -102,6 +103,36 @@ def build_row_columns(
     if _is_weighted(meaning):
         return {**key, **row, WEIGHT: pl.Int64(), SLOT: pl.Int64()}
     return {**key, **row, ROW_ID: pl.String(), IS_DELETE: pl.Boolean(), SLOT: pl.Int64()}
+
+
+def build_value_columns(
+    meaning: StateSchema, key: dict[str, pl.DataType], name: str
+) -> dict[str, pl.DataType]:
+    """Return the columns of the pages of counted values in the state of that name."""
+    import polars as pl
+
+    values = {field.name: to_polars(field.type) for field in meaning.value_columns[name]}
+    lists = {f"{LIST_PREFIX}{n}": pl.List(t) for n, t in {**values, WEIGHT: pl.Int64()}.items()}
+    return {KEY: pl.String(), **key, PAGE: pl.Int64(), **lists}
+
+
+def read_counted_values(
+    meaning: StateSchema, inside: Sequence[str], pages: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the values of each key with their counts; the key comes first."""
+    import polars as pl
+
+    rows = explode_rows(pages.drop(KEY, PAGE)).drop(ORDER, strict=False)
+    columns = [name for name in rows.columns if name != WEIGHT]
+    counted = rows.group_by(columns).agg(pl.col(WEIGHT).sum()) if columns else rows
+    used, shown = [*meaning.key.names], []
+    for name in (*(n for n in columns if n not in inside), WEIGHT):
+        text = "count" if name == WEIGHT else name.removeprefix("__")
+        used.append(make_unique_name(text, used))
+        shown.append(pl.col(name).alias(used[-1]))
+    key = [pl.col(k).alias(n) for k, n in zip(inside, meaning.key.names, strict=True)]
+    found = counted.filter(pl.col(WEIGHT) != 0).select(*key, *shown)
+    return found.sort(found.columns[:-1]) if found.width > 1 else found
 
 
 def read_current_rows(

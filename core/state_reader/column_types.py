@@ -32,6 +32,9 @@ def list_column_types(schema: StateSchema | JoinStateSchema, state: str) -> dict
 def _list_fields(schema: StateSchema | JoinStateSchema, state: str) -> Iterator[Field]:
     yield from schema.key.columns
     operation = schema.operation
+    if isinstance(schema, StateSchema) and state in schema.value_columns:
+        for each in schema.value_columns[state]:
+            yield Field(each.name.removeprefix("__"), each.type)
     if isinstance(schema, StateSchema) and _shows_rows(schema, state):
         yield from schema.stored_columns
     if isinstance(operation, nodes.Join):

@@ -96,6 +96,9 @@ class KeyedStateReader:
         whole = self._build_empty_state(name)
         if frames:
             whole = collect_partials(_concat_frames(frames), self._operation)
+        if name in self._meaning.value_columns:
+            yield changelog_state.read_counted_values(self._meaning, self._inside, whole)
+            return
         match name:
             case "keys":
                 yield self._read_table(whole)
@@ -128,6 +131,8 @@ class KeyedStateReader:
         columns = next(self.read(name, [], NO_CLOCK_US)).columns
         bounds = len(WINDOW_BOUNDS) if self._is_bounded else 0
         key, rows = len(self._key.names), 1 if self._stores_rows else 0
+        if name in self._meaning.value_columns:
+            return tuple(columns[:-1])
         match name:
             case "keys" | "counts":
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
@@ -310,6 +315,9 @@ class KeyedStateReader:
         import polars as pl
 
         number, key = pl.Int64(), self._grouping.types
+        if name in self._meaning.value_columns:
+            columns = changelog_state.build_value_columns(self._meaning, key, name)
+            return pl.DataFrame(schema=columns)
         match name:
             case "keys":
                 columns = {KEY: pl.String(), **self._build_key_columns()}

@@ -7,6 +7,7 @@
      "top": {"rows": 3, "by": ["price desc"]},  null if the step is no top
      "process": {"seen": ["list", ["string"], false]},   the state of a class; null if there is none
      "weighted": true,                          only where it counts rows that are added and removed
+     "values": {"values": [["price", "bigint"]]},   only where it counts values, by state
      "changes": "bigint",                       only of the changes of a table: type of the sequence
     "conversion": "retract",                   only where the step converts changes: into this kind
      "join": {"type": "inner", ...},            of two inputs (`join_metadata`), replaces most
@@ -30,6 +31,7 @@ from headrace.core.plan.states import get_read_columns, get_step_state, get_stor
 from headrace.core.state_reader.join_metadata import describe_join
 from headrace.core.state_reader.window_shapes import encode_shape
 from headrace.core.types.data_types import Field, Type
+from headrace.core.types.elements import ORDER
 
 
 def build_reader_metadata(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
@@ -85,6 +87,11 @@ def _describe_keyed(
     }
     if isinstance(keyed, nodes.Aggregate | nodes.Top) and keyed.reads_retractions:
         metadata["weighted"] = True
+    if isinstance(keyed, nodes.Aggregate) and keyed.counts_values:
+        metadata["values"] = {
+            name: [[column, str(type)] for column, type in each.columns.items() if column != ORDER]
+            for name, each in keyed.value_sets.items()
+        }
     if isinstance(keyed, nodes.Dedup) and keyed.changes is not None:
         sequence = keyed.changes.sequence
         metadata["changes"] = None if sequence is None else str(sequence.value.type)

@@ -8,7 +8,7 @@ left out, and named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,10 @@ from headrace.core.plan.nodes.windows import Evict, Trigger, Window
 from headrace.core.plan.rankings import parse_ordering
 from headrace.core.process.declarations import Declared, Kind
 from headrace.core.state_reader.join_metadata import rebuild_join
-from headrace.core.state_reader.user_aggregates import build_partials_column
+from headrace.core.state_reader.user_aggregates import (
+    build_partials_column,
+    build_results_column,
+)
 from headrace.core.state_reader.window_shapes import read_shape
 from headrace.core.types.data_types import ATOMS, TIMESTAMP, Field, Schema, Type
 from headrace.core.types.elements import SEQUENCE
@@ -61,6 +64,8 @@ class StateSchema:
     """Whether the state has a column for which rows were emitted."""
     is_changelog: bool = False
     """Whether the step reads a changelog."""
+    value_columns: Mapping[str, Schema] = field(default_factory=dict)
+    """The columns of counted values, by state."""
     hidden_aggregates: tuple[str, ...] = ()
     """The aggregates that cannot be read, because their text contains a secret."""
 
@@ -127,7 +132,7 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     timed, ttl, changes = (
         bool(reading["timed"]),
         bool(fingerprint.ttl),
-        "rows" in fingerprint.states,
+        "rows" in fingerprint.states or "values" in reading,
     )
     weighted = bool(reading.get("weighted"))
     if top := reading["top"]:
@@ -155,9 +160,12 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
             key, nodes.Apply(made, window, _MISSING_USER_CODE, of, Schema(())), of, timed
         )
     keys = _add_window_bounds(key.columns, window)
-    columns, hidden = _rebuild_aggregates(reading, of, keys)
+    columns, hidden = _rebuild_aggregates(reading, of, keys, has_results=changes)
     operation = nodes.Aggregate(made, window, columns, reads_retractions=weighted)
-    return StateSchema(key, operation, of, timed, ttl, fingerprint.has_having, changes, hidden)
+    values = {name: parse_schema(dict(each)) for name, each in reading.get("values", {}).items()}
+    return StateSchema(
+        key, operation, of, timed, ttl, fingerprint.has_having, changes, values, hidden
+    )
 
 
 def _rebuild_change_order(sequence: str | None) -> nodes.ChangeOrder:
@@ -169,18 +177,20 @@ def _rebuild_change_order(sequence: str | None) -> nodes.ChangeOrder:
 
 
 def _rebuild_aggregates(
-    reading: Mapping[str, Any], of: Schema, keys: Schema
+    reading: Mapping[str, Any], of: Schema, keys: Schema, *, has_results: bool
 ) -> tuple[tuple[nodes.AggregatedColumn, ...], tuple[str, ...]]:
-    """Return the aggregates that can be computed again, and the names of the others."""
+    """Return the aggregates that can be computed again, and the names of the others.
+
+    `has_results`: the state has their results, and not only the partials of user-defined ones.
+    """
+    build_user_column = build_results_column if has_results else build_partials_column
     texts = {name: text for name, text in reading["columns"].items() if MASK not in text}
     columns = tuple(
         nodes.AggregatedColumn(name, type_aggregate_text(text, of, keys), text)
         for name, text in texts.items()
     )
     users = reading.get("users", {})
-    columns += tuple(
-        build_partials_column(name, call) for name, call in users.items() if call["keeps"]
-    )
+    columns += tuple(build_user_column(name, call) for name, call in users.items() if call["keeps"])
     secret = (name for name, call in users.items() if not call["keeps"])
     return columns, (*(name for name in reading["columns"] if name not in texts), *secret)
 

@@ -1,5 +1,7 @@
 """The state of user-defined aggregates, shown without user code: their partial states.
 
+Where the state has a copy of the emitted row, that is shown.
+
 Only the user's class knows what a partial state means, and how to merge several. So the partial
 states are shown in place of the result, in an array: most often one, several where a window
 consists of several panes.
@@ -39,6 +41,14 @@ def build_partials_column(name: str, document: Mapping[str, Any]) -> AggregatedC
         (aggregate_call,), ColumnReference(type, True, Span(0, 0), call)
     )
     return AggregatedColumn(name, expression, call)
+
+
+def build_results_column(name: str, document: Mapping[str, Any]) -> AggregatedColumn:
+    """Return the column with the results of a call, of which the state has a copy."""
+    call = document["call"]
+    type, nullable = parse_type(call.rpartition(" -> ")[2])
+    column = ColumnReference(type, nullable, Span(0, 0), name)
+    return AggregatedColumn(name, AggregateExpression((), column), call)
 
 
 def collect_partials(frame: pl.DataFrame, operation: KeyedOperation) -> pl.DataFrame:

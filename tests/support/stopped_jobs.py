@@ -63,7 +63,9 @@ class Stopped:
         cut: int = 2,
         backend: Callable[[], StateBackend] = MemoryBackend,
         on_disk: bool = False,
+        more: str = "",
     ) -> None:
+        """`more` are steps before the last one."""
         folder.mkdir(exist_ok=True)
         frame = rows(before)
         happening: list[pl.DataFrame | float] = []
@@ -74,7 +76,7 @@ class Stopped:
         self.root = str(folder / "home")
         disk = LocalDisk() if on_disk else MemoryDisk()
         self.home = Home(disk, self.root, "test")
-        text = f"{pipeline(step)}settings: {{parallelism: {parallelism}}}\n"
+        text = f"{pipeline(step, more)}settings: {{parallelism: {parallelism}}}\n"
         self._life = Life(
             folder,
             text,

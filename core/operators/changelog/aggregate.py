@@ -1,6 +1,4 @@
-"""An aggregate over a changelog: each group that changes is aggregated again from its current rows.
-
-Rows of upserts are identified by their key, rows of retractions by all that the aggregates read.
+"""An aggregate over upserts: each group that changes is aggregated again from its current rows.
 
 A folded value cannot be removed from a minimum or a last value, nor exactly from a sum of doubles.
 So the rows of a group are stored, and all of them are folded when one of them changes: the cost of
@@ -11,7 +9,7 @@ emitted row is stored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, NO_CLOCK_US, SLOT, RunsLayout
 from headrace.core.expressions.compilation import to_expr
@@ -24,12 +22,6 @@ from headrace.core.operators.changelog.rows import (
     add_stored_values,
     find_groups,
 )
-from headrace.core.operators.changelog.weighted_rows import (
-    WeightedRows,
-    consolidate,
-    get_weights,
-    repeat_rows,
-)
 from headrace.core.operators.folds import AggregateFold
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator, request_offload
@@ -37,7 +29,7 @@ from headrace.core.operators.result_rows import ResultRows
 from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.plan.nodes import Aggregate
 from headrace.core.types.data_types import TIMESTAMP, to_polars
-from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
+from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
@@ -58,23 +50,6 @@ def get_output_columns(operation: Aggregate) -> dict[str, pl.DataType]:
     key = {each.name: to_polars(each.value.type) for each in operation.key}
     row = {column.name: to_polars(column.expression.type) for column in operation.columns}
     return {**key, **row}
-
-
-class GroupRows(Protocol):
-    """The stored rows of groups."""
-
-    @property
-    def deferred_rows(self) -> int:
-        """The number of earlier rows that the next calls work on."""
-        ...
-
-    def read_changes(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the changes of a batch, with the columns of their group and KEY."""
-        ...
-
-    def update(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        """Apply the changes to the stored rows of these groups, and return their current rows."""
-        ...
 
 
 class IdentifiedGroupRows:
@@ -121,40 +96,8 @@ class IdentifiedGroupRows:
         return now
 
 
-class WeightedGroupRows:
-    """The stored rows of retractions: only the columns that the aggregates read."""
-
-    def __init__(
-        self, grouping: GroupingKey, columns: Mapping[str, pl.DataType], context: KeyedContext
-    ) -> None:
-        self._grouping = grouping
-        self._columns = tuple(columns)
-        stored_types = {**grouping.types, **columns}
-        self._rows = WeightedRows(context.state, ROWS_STATE, grouping.internal_names, stored_types)
-
-    @property
-    def deferred_rows(self) -> int:
-        """The number of earlier rows that the next calls work on."""
-        return self._rows.count_deferred_rows(0)
-
-    def read_changes(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows with their weights."""
-        frame = frame.with_columns(get_weights(frame))
-        rows = self._grouping.project_rows(frame, (*self._columns, WEIGHT))
-        return self._grouping.encode_keys(rows)
-
-    def update(self, changes: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
-        """Add the weights of the changes to those of the stored rows."""
-        import polars as pl
-
-        before = self._rows.take(groups.select(self._grouping.internal_names))
-        now = consolidate(pl.concat([before, changes.select(before.columns)]))
-        self._rows.add(now)
-        return repeat_rows(now)
-
-
 class ChangelogAggregateOperator(StatelessOperator):
-    """The operator of `aggregate` without a window, over a changelog."""
+    """The operator of `aggregate` without a window, over upserts."""
 
     def __init__(self, operation: Aggregate, context: KeyedContext) -> None:
         import polars as pl
@@ -164,11 +107,7 @@ class ChangelogAggregateOperator(StatelessOperator):
         self._results_out = ResultRows(operation, context.stream, ordered=context.is_ordered)
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
         reads = get_fold_columns(self._fold)
-        self._rows: GroupRows = (
-            WeightedGroupRows(grouping, reads, context)
-            if operation.reads_retractions
-            else IdentifiedGroupRows(grouping, reads, context, operation.changelog_key or ())
-        )
+        self._rows = IdentifiedGroupRows(grouping, reads, context, operation.changelog_key or ())
         row = get_output_columns(operation)
         self._row = tuple(row)
         columns = {EMITTED_ROW: pl.Struct(row), NEWEST_TIME: to_polars(TIMESTAMP)}
@@ -187,7 +126,7 @@ class ChangelogAggregateOperator(StatelessOperator):
         groups = add_stored_values(groups, self._table.find(groups[KEY]))
         results = self._compute_results(self._rows.update(changes, groups))
         self._store_results(groups, results)
-        out = self._diff_results(groups, results)
+        out = diff_results(groups, results, self._row)
         yield from self._results_out.emit(
             out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME)
         )
@@ -209,20 +148,26 @@ class ChangelogAggregateOperator(StatelessOperator):
             self._table.put(shown.join(groups.select(KEY, NEWEST_TIME), on=KEY))
         self._table.remove(groups.join(results, on=KEY, how="anti")[KEY])
 
-    def _diff_results(self, groups: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
-        """Return the current result rows, and deletes of those that no longer exist."""
-        import polars as pl
 
-        columns = [*self._row, DELETE, EVENT_TIME]
-        time = groups.select(KEY, pl.col(NEWEST_TIME).alias(EVENT_TIME))
-        empty_groups = groups.filter(pl.col(EMITTED_ROW).is_not_null()).join(
-            results, on=KEY, how="anti"
-        )
-        deleted = empty_groups.select(EMITTED_ROW, pl.col(NEWEST_TIME).alias(EVENT_TIME)).unnest(
-            EMITTED_ROW
-        )
-        out = deleted.with_columns(pl.lit(True).alias(DELETE)).select(columns)
-        if results.height:
-            new = results.join(time, on=KEY).with_columns(pl.lit(False).alias(DELETE))
-            out = pl.concat([new.select(columns), out])
-        return out
+def diff_results(
+    groups: pl.DataFrame, results: pl.DataFrame, columns: Sequence[str]
+) -> pl.DataFrame:
+    """Return the current result rows, and deletes of those that no longer exist.
+
+    The groups have KEY, EMITTED_ROW and NEWEST_TIME, the results KEY and the columns of a row.
+    """
+    import polars as pl
+
+    columns = [*columns, DELETE, EVENT_TIME]
+    time = groups.select(KEY, pl.col(NEWEST_TIME).alias(EVENT_TIME))
+    empty_groups = groups.filter(pl.col(EMITTED_ROW).is_not_null()).join(
+        results, on=KEY, how="anti"
+    )
+    deleted = empty_groups.select(EMITTED_ROW, pl.col(NEWEST_TIME).alias(EVENT_TIME)).unnest(
+        EMITTED_ROW
+    )
+    out = deleted.with_columns(pl.lit(True).alias(DELETE)).select(columns)
+    if results.height:
+        new = results.join(time, on=KEY).with_columns(pl.lit(False).alias(DELETE))
+        out = pl.concat([new.select(columns), out])
+    return out

@@ -160,11 +160,11 @@ class UpsertsOperator(StatelessOperator):
             yield self._stream, out
 
 
-def explode_rows(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of all keys of the state that the conversion into upserts stores."""
-    lists = [name for name in table.columns if name.startswith(LIST_PREFIX)]
+def explode_rows(table: pl.DataFrame, prefix: str = LIST_PREFIX) -> pl.DataFrame:
+    """Return the rows in the lists of a state, whose columns have this prefix."""
+    lists = [name for name in table.columns if name.startswith(prefix)]
     rows = table.explode(lists, empty_as_null=False)
-    return rows.rename({name: name.removeprefix(LIST_PREFIX) for name in lists})
+    return rows.rename({name: name.removeprefix(prefix) for name in lists})
 
 
 def _select_current(rows: pl.DataFrame) -> pl.DataFrame:

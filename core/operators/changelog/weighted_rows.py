@@ -151,6 +151,15 @@ class WeightedRows:
             self.whole, self._whole_found = self._select_columns(found), found
         return self.whole
 
+    @property
+    def rows(self) -> int:
+        """About how many rows are stored."""
+        return self._runs.rows
+
+    def take_all(self) -> pl.DataFrame:
+        """Remove and return all rows."""
+        return consolidate(self._select_columns(self._runs.take(0)))
+
     def take(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Remove and return the rows of these keys; each key occurs once."""
         return consolidate(self._select_columns(self._runs.take_keys(keys)))

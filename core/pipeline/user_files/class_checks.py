@@ -122,6 +122,12 @@ def _find_method_problems(
             yield f"{about}: {name} {arity}, but is called with {len(passed)}", as_in
 
 
+def defines_method(function: UserFunction, folder: Path, method: str) -> bool:
+    """Whether a class itself defines a method."""
+    classes = class_definitions.read_classes(function.resolve_path(folder)) or {}
+    return function.name in classes and method in _read_shape(classes[function.name]).methods
+
+
 def is_class(function: UserFunction, folder: Path) -> bool:
     """Whether the file defines a class of that name."""
     return function.name in (class_definitions.read_classes(function.resolve_path(folder)) or {})

@@ -30,6 +30,8 @@ def check_user_code(step: StepKeys, folder: Path, subject: str, findings: Docume
         where = (folder, at, subject, findings)
         of = [text if text.isidentifier() else f"of_{n}" for n, text in enumerate(each.python.of)]
         methods = {"partial": of, "merge": ["partials"], "finish": ["partial"]}
+        if class_checks.defines_method(each.python.python, folder, "retract"):
+            methods["retract"] = ["partial", "removed"]
         class_checks.check_class(each.python.python, *where, methods=methods)
     if watching is not None:
         assert step.window is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -23,6 +24,7 @@ from headrace.core.types.elements import HIDDEN_COLUMNS
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
+    from headrace.core.aggregates.value_sets import ValueSet
 
 
 WINDOW_BOUNDS = ("window_start", "window_end")
@@ -67,12 +69,27 @@ class Aggregate:
 
     @property
     def stores_rows(self) -> bool:
-        """Whether it stores the rows that it reads, because removed ones cannot be subtracted."""
-        if self.window is not None:
+        """Whether it stores the rows that it reads, each under its key."""
+        return self.window is None and self.changelog_key is not None
+
+    @property
+    def counts_values(self) -> bool:
+        """Whether it stores counted values, because some results cannot be subtracted."""
+        if self.window is not None or not self.reads_retractions:
             return False
         calls = (call for column in self.columns for call in column.expression.calls)
-        subtracts = all(call.accumulator.is_subtractable for call in calls)
-        return self.changelog_key is not None or (self.reads_retractions and not subtracts)
+        return not all(call.accumulator.is_subtractable for call in calls)
+
+    @property
+    def value_sets(self) -> Mapping[str, ValueSet]:
+        """The sets of counted values that it stores, by the names of their states."""
+        if not self.counts_values:
+            return {}
+        from headrace.core.aggregates.calls import deduplicate_calls
+        from headrace.core.aggregates.value_sets import list_value_sets, name_values_state
+
+        sets = list_value_sets(deduplicate_calls(each.expression for each in self.columns))
+        return {name_values_state(number): each for number, each in enumerate(sets)}
 
     @property
     def has_rows_in_windows(self) -> bool:

@@ -53,3 +53,20 @@ def test_queries_compute_with_intervals(headrace: Headrace, job: Stopped) -> Non
         "t": "interval day to second",
         "more": True,
     }
+
+
+def test_counted_values_are_shown(headrace: Headrace) -> None:
+    latest = "  latest: {from: rows, dedup: {key: k, keep: last}}\n"
+    columns = "low: min(v), n: count(*), kinds: count(distinct v + 1)"
+    step = f"from: latest, key: {{odd: x > 0}}, aggregate: {{{columns}}}"
+    Stopped(Path.cwd(), step, more=latest, on_disk=True)
+    shown = headrace("state", "show", "test", "step", "--json", "--home", "home")
+    states = json.loads(shown.out)["states"]
+    assert states["keys"]["rows"]
+    rows = states["values"]["rows"]
+    assert {*rows[0]} == {"odd", "v", "count"}
+    assert sum(row["count"] for row in rows) == sum(row["n"] for row in states["keys"]["rows"])
+    asked = headrace(
+        "state", "query", "test", "select * from step_values_2", "--json", "--home", "home"
+    )
+    assert len(json.loads(asked.out)) == len(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,3 +101,36 @@ def test_a_sink_that_is_added_later_does_not_get_the_rows_that_are_there(tmp_pat
     assert report(f"{keep}, changelog: full") == [f"o{line}"]
     appended = "p: {from: rows, memory: {data: more"
     assert report(f"{keep}}}}}, {appended}") == []
+
+
+MINE = """\
+from headrace import Aggregate
+
+
+class Mine(Aggregate):
+    def partial(self, v): return 1
+    def merge(self, partials): return 1
+    def finish(self, partial): return 1
+"""
+
+
+@pytest.mark.parametrize("more", ["", ", least: min(s)"])
+def test_a_class_that_retracts_now_has_another_state(tmp_path: Path, more: str) -> None:
+    mine = "m: {python: w.py:Mine, of: v, returns: double}"
+    step = STEP.replace("n: count(*)", f"{mine}{more}")
+    (tmp_path / "w.py").write_text(MINE)
+    was = document(plan(tmp_path, pipeline(step, BEFORE)))
+    (tmp_path / "w.py").write_text(f"{MINE}    def retract(self, partial, removed): return 1\n")
+    refused = refusal(was, plan(tmp_path, pipeline(step, BEFORE)))
+    assert "the state of step has w.py:Mine(v) -> double of another type" in refused
+
+
+def test_rows_that_an_older_version_stored_are_counted(tmp_path: Path) -> None:
+    step = STEP.replace("n: count(*)", "least: min(v)")
+    now = plan(tmp_path, pipeline(step, BEFORE))
+    was: Any = document(now)
+    was["kept"]["step"]["states"] = ["keys", "rows"]
+    assert notes(was, now) == ()
+    was["kept"]["step"]["states"] = ["keys", "others"]
+    refused = refusal(was, now)
+    assert "the state of step has other contents: keys, others, not keys, values" in refused

@@ -43,7 +43,7 @@ TEXT, LIST = "20 for a text", "100 for an array or map"
         ("joined", "left", {"key n": 4, "latest.id": 8, "latest.tags": 100}, (LIST,), True),
         ("joined", "right", {"key n": 4, "other.k": 20}, (TEXT,), True),
         ("unkeyed@changes", "rows", {"k": 20, "n": 4}, (TEXT,), True),
-        ("least", "rows", {"key k": 20, "n": 4}, (TEXT,), True),
+        ("least", "values", {"n": 4}, (), True),
         ("first", "rows", {"key k": 20, "k": 20, "n": 4}, (TEXT,), True),
     ],
 )

@@ -51,7 +51,8 @@ class Stored:
     at_once: tuple[str, ...] = ()
     """What is overridden where nothing is to be stopped."""
     described_otherwise: frozenset[str] = frozenset()
-    """Steps that a later version describes in other texts of the same meaning."""
+    """Steps that a later version describes in other texts of the same meaning, or whose state it
+    lays out otherwise."""
 
     @property
     def sources(self) -> set[str]:
@@ -118,6 +119,7 @@ STORED = (
             "all": (),
             "best": ("k", "rank"),
         },
+        described_otherwise=frozenset({"totals", "doubled", "some", "all"}),
     ),
     Stored("statistics", (("orders/0",), ("orders/1",)), ("orders/2",), {"totals": K}),
     Stored(

@@ -30,6 +30,13 @@ class Any(Aggregate):
     def finish(self, partial): return 1
 
 
+class Retracting(Mean):
+    def partial(self, prices): return 1
+    def merge(self, partials): return 1
+    def finish(self, partial): return 1
+    def retract(self, removed): return 1
+
+
 class Far(Base): ...
 
 
@@ -112,6 +119,11 @@ def problems_of(folder: Path, step: str) -> list[str]:
             "aggregate: {m: {python: w.py:Mean, of: [price, upper(name)], returns: double}}",
             'step "s": aggregate.m.python: class "Mean": partial takes 1 argument besides self, but'
             " is called with 2 [as in def partial(self, price, of_1): ...]",
+        ),
+        (
+            "aggregate: {m: {python: w.py:Retracting, of: price, returns: double}}",
+            'step "s": aggregate.m.python: class "Retracting": retract takes 1 argument besides'
+            " self, but is called with 2 [as in def retract(self, partial, removed): ...]",
         ),
         (
             "window: {tumble: 1m, trigger: {python: w.py:Big}}, aggregate: {n: count(*)}",

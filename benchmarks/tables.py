@@ -7,7 +7,9 @@ changes a second of CPU. `update`: a customer with 10 k of 1 M orders moves to a
 median time until all the changed orders are at the sink. The times of `join` and `rekeyed` are the
 least of the rounds, without that of a start, and of one core: on several, Polars distributes the
 work of each batch over threads, which takes more CPU in all.
-`python -m benchmarks.tables [join|rekeyed|update] [ROUNDS]`
+`group`: in a group of 1 M different values, a row changes; the median time until the result is at
+the sink, for several aggregates.
+`python -m benchmarks.tables [join|rekeyed|update|group] [ROUNDS]`
 """
 
 from __future__ import annotations
@@ -92,6 +94,23 @@ steps:
 sinks:
   out: {from: placed, memory: {data: out}}
 """
+GROUP = """
+name: group
+settings: {{parallelism: 1}}
+sources:
+  rows:
+    memory: {{data: rows}}
+    schema: {{arrival: int, id: bigint, city: string, amount: bigint}}
+steps:
+  orders: {{from: rows, dedup: {{key: id, keep: last}}}}
+  cities: {{from: orders, key: city, aggregate: {{arrival: max(arrival), result: "{aggregate}"}}}}
+sinks:
+  out: {{from: cities, memory: {{data: out}}}}
+"""
+GROUP_AGGREGATES = (
+    *("min(amount)", "count(distinct amount)", "percentile(amount, 0.9)"),
+    "sum(cast(amount as double))",
+)
 
 
 def main(work: str = "join", rounds: str = "3") -> None:
@@ -100,7 +119,9 @@ def main(work: str = "join", rounds: str = "3") -> None:
     if work != "update":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
-        {"join": _join, "rekeyed": _rekey, "update": _update}[work](Path(folder), int(rounds))
+        {"join": _join, "rekeyed": _rekey, "update": _update, "group": _group}[work](
+            Path(folder), int(rounds)
+        )
 
 
 def _join(root: Path, rounds: int) -> None:
@@ -181,6 +202,28 @@ def _update(root: Path, rounds: int) -> None:
     assert rows["len"].min() == 10_000, rows
     last = rows["ms"].cast(pl.Float64).to_list()
     print(f"update {median(last):.0f} ms for 10,000 changed orders, {max(last):.0f} ms at most")
+
+
+def _group(root: Path, rounds: int) -> None:
+    def orders(arrival: int, ids: pl.Expr, amount: pl.Expr) -> pl.DataFrame:
+        return pl.select(ids.alias("id"), amount.alias("amount")).select(
+            pl.lit(arrival, pl.Int32).alias("arrival"), "id", pl.lit("Wien").alias("city"), "amount"
+        )
+
+    number = pl.int_range(ORDERS, dtype=pl.Int64)
+    first = orders(0, number, number * 7919 % 1_000_003)
+    updates = [
+        orders(n, pl.lit(n, pl.Int64), pl.lit(n * 104_729 % 1_000_003, pl.Int64))
+        for n in range(1, UPDATES + 1)
+    ]
+    for aggregate in GROUP_AGGREGATES:
+        arriving = Arriving([first, *updates], 1.0, alone=True)
+        text = GROUP.format(aggregate=aggregate)
+        outcome = run_in_process(root, text, arriving.connector())
+        assert outcome.failure is None, outcome.failure
+        took = arriving.latencies().filter(pl.col("arrival") > UPDATES // 4)["ms"]
+        late = took.cast(pl.Float64).to_list()
+        print(f"group {aggregate}: {median(late):.0f} ms for a change, {max(late):.0f} ms at most")
 
 
 def _command(root: Path) -> list[str]:

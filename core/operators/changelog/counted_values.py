@@ -145,7 +145,7 @@ class CountedValues:
         pages = self._list_pages(groups)
         if not changes.height:
             return pages, groups.select(*self.group_columns)
-        is_paged = pages.height > groups.height or pages[KEY].is_duplicated().any()
+        is_paged = pages[KEY].is_duplicated().any()
         changes = self._assign_pages(changes, pages, is_paged=is_paged)
         touched = changes.select(KEY, PAGE).unique(maintain_order=True)
         sparse = self._find_sparse_groups(pages) if is_paged else None
@@ -163,7 +163,7 @@ class CountedValues:
         new_pages = self._write_pages(values.join(keys, on=KEY, maintain_order="left"), touched)
         untouched = pages.join(touched, on=[KEY, PAGE], how="anti")
         pages = new_pages.select(KEY, *self._entry)
-        if untouched.height:
+        if is_paged or untouched.height:  # the numbers of pages say nothing of their order
             pages = pl.concat([untouched.select(pages.columns), pages]).sort(KEY, *self._columns)
         lists = pages.group_by(KEY, maintain_order=True).agg(
             pl.col(name).alias(f"{self._prefix}{name}") for name in self._entry

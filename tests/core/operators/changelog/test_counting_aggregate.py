@@ -275,3 +275,20 @@ def test_an_inherited_retract_is_not_passed_over(tmp_path: Path) -> None:
     operator = of_class(tmp_path, SUMMING + RETRACT, can_retract=False)
     with pytest.raises(Exception, match="has a retract that its file does not define in it"):
         list(operator.process(changes((("a", 1, None, None), 0, 1))))
+
+
+def test_all_pages_of_a_group_change_at_once() -> None:
+    """Percentiles go by the order of the values, and not by that of the pages."""
+    drawn = random.Random(3)
+    operator = counting({"mid": "median(i)", "low": "percentile(i, 0.2)", "n": "count(*)"}, 8)
+    there: list[int] = []
+    for _ in range(12):
+        values = [drawn.randrange(200) for _ in range(150)]
+        gone = [there.pop(drawn.randrange(len(there))) for _ in range(min(len(there), 30))]
+        there += values
+        weighted = [*((value, 1) for value in values), *((value, -1) for value in gone)]
+        rows = [(("a", value, None, None), 0, weight) for value, weight in weighted]
+        ((_, out),) = operator.process(changes(*rows))
+        wanted = pl.Series(there)
+        assert out["mid"].to_list() == [wanted.median()]
+        assert out["low"].to_list() == [pytest.approx(wanted.quantile(0.2, "linear"))]

@@ -27,7 +27,7 @@ MAX_PAGE_ENTRIES = 16
 
 
 class CallKind(Enum):
-    """What a call is computed from."""
+    """The source of a call's result: states of pages, values at some shares, or all values."""
 
     PAGES = "pages"
     SHARES = "shares"
@@ -66,7 +66,7 @@ def name_values_state(number: int) -> str:
 
 
 def classify_call(call: AggregateCall) -> CallKind:
-    """Return what a call is computed from."""
+    """Return the source of a call's result."""
     if call.accumulator.shares:
         return CallKind.SHARES
     entries = call.accumulator.entries

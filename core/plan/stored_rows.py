@@ -45,7 +45,7 @@ class StoredRowSize:
     is_counted: bool
     """Whether equal rows are counted, because a removal may arrive before its row."""
     unit: Literal["row", "value"] = "row"
-    """What is stored and counted: rows, or their different values."""
+    """The things that are stored and counted: rows, or their different values."""
 
     @property
     def bytes(self) -> int:

@@ -23,6 +23,7 @@ from headrace.core.operators.changelog.aggregate import (
     get_output_columns,
 )
 from headrace.core.operators.changelog.counted_values import (
+    GROUP,
     MAX_PAGE_VALUES,
     CountedValues,
     get_pages_columns,
@@ -134,7 +135,9 @@ class CountingAggregateOperator(StatelessOperator):
         states = touched.select(KEY).join(states, on=KEY, maintain_order="left")
         states = self._subtracting.merge_stored(states, found)
         groups = groups.with_columns(states.select(*self._subtracting.state_columns).get_columns())
-        prepared = changes.with_columns(**self._prepared) if self._prepared else changes
+        groups = groups.with_row_index(GROUP)
+        numbered = changes.join(groups.select(KEY, GROUP), on=KEY, maintain_order="left")
+        prepared = numbered.with_columns(**self._prepared)
         pages = []
         for each in self._sets:
             listed, columns = each.update(prepared, groups)

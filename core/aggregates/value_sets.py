@@ -7,7 +7,7 @@ pages, so that a change costs what its page costs. A call is of one of three kin
     SHARES  computed from the values at some shares of all, and the number of values in each page
     WHOLE   computed from all values of a group: its result, or its partial state, has them all
 
-Tests: tests/core/aggregates/test_value_sets.py.
+Tests: tests/core/operators/changelog/test_counting_aggregate.py.
 """
 
 from __future__ import annotations

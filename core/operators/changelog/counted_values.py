@@ -6,6 +6,8 @@ number of values, and the partial states of its calls. So the results of a group
 pages, and a change costs as much as a page and the list of pages.
 
 The count of a value may be negative for a while: its removal arrived before the value itself.
+
+Tests: tests/core/operators/changelog/test_counting_aggregate.py.
 """
 
 from __future__ import annotations

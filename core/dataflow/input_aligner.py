@@ -51,6 +51,8 @@ class InputAligner:
     _inputs: list[_Input] = field(default_factory=list)
     _watermark_us: int = MIN_WATERMARK_US
     _is_idle: bool = False
+    _is_drained: bool = False
+    """Whether an input has ended because the job is drained."""
     _barrier_inputs: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,13 +78,14 @@ class InputAligner:
                 if self.is_aligned:
                     self.blocked_inputs.add(at)
                 yield from self._complete_barriers()
-            case EndOfStream():
+            case EndOfStream(is_drained):
+                self._is_drained |= is_drained
                 self._inputs[at].has_ended = True
                 self._inputs[at].watermark_us = MAX_WATERMARK_US
                 yield from self._complete_barriers()
                 yield from self._advance_time()
                 if all(input.has_ended for input in self._inputs):
-                    yield EndOfStream()
+                    yield EndOfStream(self._is_drained)
 
     def _advance_time(self, *, is_strict: bool = False) -> Iterator[Element]:
         """Yield the watermark if it has advanced or is strict, and any change of idleness."""

@@ -95,6 +95,8 @@ class OperatorTask:
     rows_in: int = 0
     watermark_us: int | None = None
     """The watermark sent last; None: none yet."""
+    is_drained: bool = False
+    """Whether the input has ended, and may continue when the job resumes."""
     snapshotter: Snapshotter | None = None
     """Takes the snapshots at barriers; None: the job takes no checkpoints."""
     collect_counts: Callable[[], Document] = dict
@@ -138,6 +140,8 @@ class OperatorTask:
                 mark = WatermarkElement(
                     MIN_WATERMARK_US if self.watermark_us is None else self.watermark_us, is_strict
                 )
+            case EndOfStream(is_drained):
+                self.is_drained = is_drained
         await self.output.send_control(mark)
 
     async def process_barrier(

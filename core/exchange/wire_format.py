@@ -6,7 +6,7 @@
     WATERMARK  first: event time; the flag is set if the watermark is strict
     IDLE       an idle marker
     BARRIER    first: the number of the checkpoint
-    END        the end of the stream
+    END        the end of the stream; the flag is set if the job is drained
     OPEN       first: rows, second: bytes: the bounds of the receiver's channel
     CREDIT     first: rows, second: bytes that the receiver has taken
     BACKLOG    first: rows, second: bytes of the piece for which the sender has no room
@@ -74,8 +74,8 @@ def encode_control(channel: int, element: ControlElement) -> bytes:
             return HEADER.pack(FrameKind.BARRIER, 0, channel, checkpoint, 0, 0)
         case IdleMarker():
             return HEADER.pack(FrameKind.IDLE, 0, channel, 0, 0, 0)
-        case EndOfStream():
-            return HEADER.pack(FrameKind.END, 0, channel, 0, 0, 0)
+        case EndOfStream(is_drained):
+            return HEADER.pack(FrameKind.END, is_drained, channel, 0, 0, 0)
 
 
 def decode_control(frame: WireFrame) -> ControlElement:
@@ -88,7 +88,7 @@ def decode_control(frame: WireFrame) -> ControlElement:
         case FrameKind.IDLE:
             return IdleMarker()
         case FrameKind.END:
-            return EndOfStream()
+            return EndOfStream(bool(frame.flag))
     raise ValueError(f"frame of kind {frame.kind}")
 
 

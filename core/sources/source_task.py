@@ -143,6 +143,7 @@ class SourceTask:
     _triggers: deque[int] = field(default_factory=deque)
     """The checkpoints whose barriers have not been sent yet."""
     _is_halted: bool = False
+    _is_drained: bool = False
     _buffer: list[pl.DataFrame] = field(default_factory=list)
     _buffered_rows: int = 0
     _buffered_since: float | None = None
@@ -169,8 +170,9 @@ class SourceTask:
         self.watermark_generator.set_drift_limit(until_us)
         self._pending_fetch.wake()
 
-    def stop(self) -> None:
-        """Stop reading, and finish."""
+    def stop(self, *, drains: bool = False) -> None:
+        """Stop reading, and finish; if the job is drained, it may resume from here."""
+        self._is_drained = drains
         self._pending_fetch.stop()
 
     def halt(self) -> None:
@@ -222,7 +224,7 @@ class SourceTask:
             await self._pending_fetch.close()
         self.watermark_generator.split_watermarks.finish()
         await self._send_time(loop.time())
-        await self.operator_task.process_control(EndOfStream())
+        await self.operator_task.process_control(EndOfStream(self._is_drained))
 
     async def _send_barriers(self) -> None:
         while self._triggers:

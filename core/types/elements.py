@@ -95,7 +95,13 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class EndOfStream:
-    """The end of an input: no element follows."""
+    """The end of an input: no element follows.
+
+    If the job is drained, more may follow when it resumes: what was stopped says so to its readers,
+    which would else drop their states.
+    """
+
+    is_drained: bool = False
 
 
 ControlElement: TypeAlias = WatermarkElement | IdleMarker | Barrier | EndOfStream

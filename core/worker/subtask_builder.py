@@ -91,11 +91,12 @@ class Subtask:
     now_us: Callable[[], int]
     lookup_task: LookupTask | None = None
     """Runs the subtask if its first step is a lookup."""
-    keeps_final_state: bool = False
-    """Whether the final snapshot includes the states; only a job that is drained needs them."""
 
     async def run(self) -> Snapshot:
-        """Process all elements, from the first to the end; return the final snapshot."""
+        """Process all elements, from the first to the end; return the final snapshot.
+
+        Only if the job is drained, it includes the states.
+        """
         if self.source_task is not None:
             await self.source_task.run()
         elif self.lookup_task is not None:
@@ -109,7 +110,7 @@ class Subtask:
         snapshot = await self.operator_task.build_snapshot(
             self.source_task.progress_with_watermarks if self.source_task else None
         )
-        if not self.keeps_final_state or self.operator_task.snapshotter is None:
+        if not self.operator_task.is_drained or self.operator_task.snapshotter is None:
             return snapshot
         await self.operator_task.flush_to_state()
         return replace(snapshot, states=await self.operator_task.snapshotter.store_states())

@@ -72,10 +72,8 @@ class Worker:
                 for source_task in self._source_tasks.values():
                     source_task.halt()
             case StopSources(drains):
-                for each in self.subtasks.values():
-                    each.keeps_final_state = drains
                 for source_task in self._source_tasks.values():
-                    source_task.stop()
+                    source_task.stop(drains=drains)
             case Cancel():
                 await self.cancel()
                 self._send(AttemptCancelled())

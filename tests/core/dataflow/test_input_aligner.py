@@ -114,6 +114,14 @@ def test_an_input_that_ended_waits_for_nobody_and_nobody_for_it() -> None:
     ]
 
 
+def test_the_end_of_all_inputs_is_that_of_a_drain_if_any_was_drained() -> None:
+    drained = EndOfStream(is_drained=True)
+    for ends in ((drained, EndOfStream()), (EndOfStream(), drained), (drained, drained)):
+        handed_on = hand_on(InputAligner(2), *enumerate(ends))
+        assert handed_on[-1][-1] == drained
+    assert hand_on(InputAligner(1), (0, EndOfStream()))[-1][-1] != drained
+
+
 def test_an_ended_and_an_idle_input_are_idle_together() -> None:
     alignment = InputAligner(2)
     assert hand_on(

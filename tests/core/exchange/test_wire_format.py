@@ -46,6 +46,7 @@ def read_all(reader: FrameReader, data: bytes, chance: random.Random) -> list[Wi
         IdleMarker(),
         Barrier(2**40),
         EndOfStream(),
+        EndOfStream(is_drained=True),
     ],
 )
 def test_a_control_element_is_one_header(element: ControlElement) -> None:

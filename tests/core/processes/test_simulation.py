@@ -49,6 +49,13 @@ def test_a_stream_that_breaks_when_all_is_sent_fails_the_attempt(
     assert [failure.step for failure in simulation.failures] == ["workers"]
 
 
+def test_a_drain_that_a_worker_hears_of_after_the_end_of_its_inputs_keeps_states(
+    tmp_path: Path,
+) -> None:
+    """The command travels on another stream than the end."""
+    check_seed(11355, tmp_path)
+
+
 def test_a_receiver_that_ignores_a_backlog_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

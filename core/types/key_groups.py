@@ -10,15 +10,13 @@ all NaNs alike. The key group is `hash % key_groups`, and subtask i of p owns th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING
 
 from headrace.core.types.frames import FEW_ROWS, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
-
-KeyColumns: TypeAlias = "tuple[tuple[str, pl.DataType], ...]"
 
 PRECOMPUTED_LENGTHS = 256
 """Lengths below this are taken from a table of texts."""
@@ -27,8 +25,6 @@ MAX_SCALAR_ROWS = 16
 """Up to this number of rows, owners are computed in Python."""
 
 OWNER_COLUMN = "__owner"
-EXPRESSION_CACHE_SIZE = 256
-"""The size of the caches of expressions: building one costs as much as running it on few rows."""
 
 
 def compute_owned_groups(subtask: int, parallelism: int, key_groups: int) -> range:
@@ -108,28 +104,6 @@ def compute_row_groups(frame: pl.DataFrame, key: Sequence[str], key_groups: int)
     return compute_key_groups(encode_keys(frame[list(key)]), key_groups)
 
 
-def _get_columns(frame: pl.DataFrame) -> KeyColumns:
-    return tuple(zip(frame.columns, frame.dtypes, strict=True))
-
-
-@lru_cache(EXPRESSION_CACHE_SIZE)
-def _encode_key_expr(columns: KeyColumns) -> pl.Expr:
-    import polars as pl
-
-    parts = [_encode_expr(type, pl.col(name)) for name, type in columns]
-    return pl.concat_str(parts) if len(parts) > 1 else parts[0]
-
-
-@lru_cache(EXPRESSION_CACHE_SIZE)
-def _owner_expr(columns: KeyColumns, key_groups: int, parallelism: int) -> pl.Expr:
-    """Return the expression for the subtask that owns the key of a row."""
-    import polars as pl
-
-    # With literals of another type than the column, each of these steps would cast the column.
-    groups, subtasks = (pl.lit(number, pl.UInt64) for number in (key_groups, parallelism))
-    return (_hash_expr(_encode_key_expr(columns)) % groups * subtasks // groups).alias(OWNER_COLUMN)
-
-
 def _hash_expr(text: pl.Expr) -> pl.Expr:
     from polars_hash import NonCryptographicHashingNameSpace
 
@@ -186,13 +160,15 @@ def _find_owners(keys: pl.DataFrame, key_groups: int, parallelism: int) -> pl.Se
     """Return the subtask that owns the key of each row."""
     import polars as pl
 
-    if keys.height > MAX_SCALAR_ROWS:
-        expr = _owner_expr(_get_columns(keys), key_groups, parallelism)
-        return select_columns(keys, expr).to_series()
-    # Polars evaluates the expression in two threads; waking one takes longer than a few rows.
-    hashes = hash_keys(encode_keys(keys)).to_list()
-    owners = [hash % key_groups * parallelism // key_groups for hash in hashes]
-    return pl.Series(OWNER_COLUMN, owners, dtype=pl.UInt64)
+    hashes = hash_keys(encode_keys(keys))
+    if keys.height <= MAX_SCALAR_ROWS:
+        owners = [hash % key_groups * parallelism // key_groups for hash in hashes.to_list()]
+        return pl.Series(OWNER_COLUMN, owners, dtype=pl.UInt64)
+    # With Python numbers, each of these steps would cast the column.
+    groups, subtasks = (
+        pl.Series([number], dtype=pl.UInt64) for number in (key_groups, parallelism)
+    )
+    return (hashes % groups * subtasks // groups).alias(OWNER_COLUMN)
 
 
 def _partition_many(

@@ -86,3 +86,39 @@ def test_a_running_job_changes_its_workers_and_the_parallelism_follows(tmp_path:
     assert len(read_events(tmp_path, "worker_lost")) == 1
     assert [each["workers"] for each in read_events(tmp_path, "rescaled")] == [2, 3, 1, 2]
     check_totals(tmp_path, keys=50)
+
+
+FATAL = """\
+import os, signal
+
+try:
+    os.rename("armed", "fired")
+except FileNotFoundError:
+    pass
+else:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def same(rows):
+    return rows
+"""
+
+
+def test_a_new_worker_that_dies_as_its_subtasks_start_is_replaced_at_the_new_size(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "fatal.py").write_text(FATAL)
+    step = "map: {python: fatal.py:same, returns: {x: bigint, key: bigint}}"
+    text = SUMMED.replace("from: numbers, key: key", "from: mapped, key: key")
+    text = text.replace("steps:\n", f"steps:\n  mapped: {{from: numbers, {step}}}\n")
+    with running_job(tmp_path, text) as job:
+        wait_for_rows(tmp_path, "summed", 100)
+        (tmp_path / "armed").touch()
+        assert rescale(tmp_path, "--workers", "2").startswith("summed paused for ")
+        wait_for_rows(tmp_path, "summed", 100, attempt=3)
+        assert set(fetch_job(tmp_path, "summed")["parallelism"].values()) == {2}
+        assert run_command(tmp_path, "stop", "summed").returncode == 0
+        assert job.wait(60) == 0
+    assert (tmp_path / "fired").exists()
+    assert len(read_events(tmp_path, "worker_lost")) == 1
+    assert [each["workers"] for each in read_events(tmp_path, "rescaled")] == [2]
+    check_totals(tmp_path, keys=50)

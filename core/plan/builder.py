@@ -20,7 +20,7 @@ from headrace.core.pipeline.step_reader import is_pass_through
 from headrace.core.pipeline.stream_names import get_input_aliases
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.plan.changelog import ChangelogNotSupported, is_table_window
+from headrace.core.plan.changelog import ChangelogNotSupported, list_change_inputs
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
 from headrace.core.plan.connected_inputs import build_connected_inputs
 from headrace.core.plan.conversions import ConversionSteps
@@ -39,6 +39,7 @@ from headrace.core.plan.fallible_results import split_results
 from headrace.core.plan.join_conditions import JoinInput
 from headrace.core.plan.joins import BroadcastJoinBuilder, JoinBuilder, report_ambiguous_columns
 from headrace.core.plan.layout import build_edges, build_tasks
+from headrace.core.plan.nodes.matching import AsOfMatch
 from headrace.core.plan.operations import OperationsBuilder
 from headrace.core.plan.output_streams import (
     DEAD_LETTER_COLUMNS,
@@ -64,6 +65,7 @@ from headrace.core.plan.stream_graph import (
 from headrace.core.plan.table_sources import build_source_table, build_table_step
 from headrace.core.plan.unbounded_state import warn_of_growth, warn_of_waiting
 from headrace.core.plan.unions import unite_columns
+from headrace.core.plan.versions import VersionSteps
 
 
 def build_plan(loaded: LoadedPipeline) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
@@ -102,6 +104,7 @@ class PlanBuilder:
         self.conversions = ConversionSteps(
             self.streams, self.known_columns, self.parts, self.producers
         )
+        self.versions = VersionSteps(self.streams, self.parts, self.producers)
 
     def build_parts(self) -> tuple[nodes.PlanPart, ...]:
         """Return the sources, the steps in topological order, and the sinks."""
@@ -115,7 +118,7 @@ class PlanBuilder:
             self.parts[str(name)] = self._build_step(self.pipeline.steps[name])
         sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
         sources = [part for part in self.parts.values() if isinstance(part, nodes.Source)]
-        steps = [part for part in self.parts.values() if isinstance(part, nodes.Step)]
+        steps = [*self.versions.list_needed_steps(sinks)]
         self._check_readers()
         warn_of_growth(self.pipeline, (*sources, *steps), self.report)
         warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
@@ -239,9 +242,8 @@ class PlanBuilder:
             step, operations.known_columns, kind, timed=moved or operations.has_event_time
         )
         sources = [(known, timed), *map(self._get_input, inputs)]
-        of_changes = any(map(is_table_window, done))
         asides = [
-            *build_late_streams(step, sources, self.report, of_changes=of_changes),
+            *build_late_streams(step, sources, self.report, of_changes=list_change_inputs(done)),
             *build_dead_letter_stream(step),
         ]
         self._add_streams((*rows, *asides))
@@ -342,6 +344,12 @@ class PlanBuilder:
         names = tuple(map(self._get_stream_name, step.input_streams))
         kinds = tuple(self.streams[n].kind for n in step.input_streams if n in self.streams)
         try:
+            match operations:
+                case (nodes.Join(matching=AsOfMatch()) as join, *others) if len(kinds) == 2:
+                    versions = self.versions.find(names[1])
+                    names = (names[0], versions.stream.name)
+                    kinds = (kinds[0], versions.stream.kind)
+                    operations = (versions.read_in(join), *others)
             found = infer_step_kinds(step, operations, kinds)
         except ChangelogNotSupported as refused:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)

@@ -167,8 +167,8 @@ def _matching_text(matching: JoinMatching) -> str:
             )
         case IntervalMatch():
             return "for ever"
-        case AsOfMatch():
-            return "as of"
+        case AsOfMatch(sequence=sequence):
+            return f"as of{f', changes by {column_text(sequence)}' if sequence else ''}"
         case ChangelogMatch(_, keys):
             return f"changes of {' and '.join(', '.join(map(quote_name, key)) for key in keys)}"
         case TableMatch():

@@ -12,7 +12,7 @@ chance. What a step cannot do with upserts is done with retractions; the plan co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from headrace.core.expressions.typed import (
@@ -50,6 +50,7 @@ from headrace.core.plan.nodes import (
 from headrace.core.plan.nodes import (
     Apply as Applied,
 )
+from headrace.core.plan.nodes.matching import AsOfMatch
 from headrace.core.plan.nodes.windows import Count, Session, Window
 from headrace.core.plan.row_expressions import list_expressions
 from headrace.core.types.change_columns import CHANGE
@@ -218,6 +219,17 @@ def is_table_window(operation: Operation) -> bool:
         and operation.window is not None
         and operation.reads_retractions
     )
+
+
+def list_change_inputs(operations: Iterable[Operation]) -> frozenset[int | None]:
+    """Return the inputs whose late rows are changes; None: the only input, 1: the right one."""
+    inputs = set[int | None]()
+    for operation in operations:
+        if is_table_window(operation):
+            inputs.add(None)
+        if isinstance(operation, Join) and isinstance(operation.matching, AsOfMatch):
+            inputs |= {1} if operation.matching.has_deletes else set()
+    return frozenset(inputs)
 
 
 def _check_table_window(window: Window, kind: Retract) -> None:

@@ -295,9 +295,10 @@ def describe_matching(join: nodes.Join) -> str:
                 f"{format_signed_duration(most)} later"
             )
             return f"{sides}{clock}"
-        case AsOfMatch(ttl_us):
+        case AsOfMatch(ttl_us, sequence):
             limit = f", none older than {format_microseconds(ttl_us)}" if ttl_us is not None else ""
-            return f"as of: the latest {join.right.name} that is not later{limit}"
+            order = f", at the same time by {sequence.text}" if sequence is not None else ""
+            return f"as of: the latest {join.right.name} that is not later{order}{limit}"
         case TableMatch():
             return "rows that are there, of both inputs"
         case ChangelogMatch(ttl):

@@ -75,9 +75,8 @@ def _check_join_side(join: Join, side: JoinSide, kind: Upsert | Retract, *, is_l
             message = f"a join in time does not take {describe_kind(kind)}"
             raise ChangelogNotSupported(message, CURRENT_ROWS_HINT, "join")
         case AsOfMatch():
-            raise ChangelogNotSupported(
-                f"as_of does not take {describe_kind(kind)}", VERSIONS_HINT, "join"
-            )
+            _check_versions(side, kind, is_left=is_left)
+            return
         case BroadcastMatch(uses_event_time=in_time):
             if is_left:
                 raise ChangelogNotSupported(
@@ -95,6 +94,22 @@ def _check_join_side(join: Join, side: JoinSide, kind: Upsert | Retract, *, is_l
     if not by <= set(kind.key):
         message = f'"{side.name}" is {describe_kind(kind)}, but is joined by other columns'
         hint = f"join it by columns of its key: {', '.join(kind.key)}; or leave out ttl"
+        raise ChangelogNotSupported(message, hint, "join")
+
+
+def _check_versions(side: JoinSide, kind: Upsert | Retract, *, is_left: bool) -> None:
+    """Check that `as_of` accepts changes on a side: the versions of the row with each join key."""
+    if is_left:
+        message = f"as_of does not take {describe_kind(kind)} on its left side"
+        hint = "without as_of it joins the rows that are there"
+        raise ChangelogNotSupported(message, hint, "join")
+    assert isinstance(kind, Upsert), "the plan found the versions of each row"
+    if {_get_column_name(each.value) for each in side.key} != {*kind.key}:
+        message = f'"{side.name}" is {describe_kind(kind)}, but is joined by other columns'
+        hint = (
+            f"on: compares its key and no other column: {', '.join(kind.key)}; "
+            "where compares others after the join"
+        )
         raise ChangelogNotSupported(message, hint, "join")
 
 

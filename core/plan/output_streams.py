@@ -40,16 +40,17 @@ def build_late_streams(
     inputs: Sequence[tuple[KnownColumns, bool]],
     report: PlanProblems,
     *,
-    of_changes: bool,
+    of_changes: frozenset[int | None],
 ) -> Iterator[tuple[nodes.Stream, KnownColumns]]:
-    """Yield the streams of late rows; `of_changes`: each is a change, with the column CHANGE.
+    """Yield the streams of late rows.
 
     `inputs` have the known columns, and whether there is an event time: first of the combined
-    input, then of each input.
+    input, then of each input. `of_changes` are the inputs whose late rows are changes, with the
+    column CHANGE.
     """
     for name, of in _list_late_streams(step):
         known, timed = inputs[0 if of is None else of + 1]
-        if of_changes:
+        if of in of_changes:
             known = add_change_column(known, name.locate(), report)
         yield nodes.Stream(str(name), known.schema, nodes.Append(), timed), known
 

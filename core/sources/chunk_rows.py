@@ -27,9 +27,17 @@ def number_chunk_rows(source: int, chunk: Chunk, before: int) -> pl.DataFrame:
 def add_event_time(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
     """Add the event time, and, to numbered rows, the order column."""
     if source.event_time is not None:
-        frame = frame.hstack([frame[source.event_time].alias(EVENT_TIME)])
+        frame = frame.hstack([_get_event_times(frame, source.event_time).alias(EVENT_TIME)])
     frame = drop_computed_times(source, frame)
     return add_row_order(frame, frame[ORDER]) if ORDER in frame.columns else frame
+
+
+def _get_event_times(frame: pl.DataFrame, column: str) -> pl.Series:
+    """Return the event times of rows; that of a row before an update is not its own."""
+    if nodes.IS_OLD_ROW not in frame.columns:
+        return frame[column]
+    times = frame[column]
+    return times.zip_with(~frame[nodes.IS_OLD_ROW], times.clear(1))
 
 
 def drop_computed_times(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFrame:
@@ -37,6 +45,7 @@ def drop_computed_times(source: nodes.Source, frame: pl.DataFrame) -> pl.DataFra
     names = [column.name for column in source.times if column.name != SEQUENCE]
     if source.table is not None:
         names += [name for name in source.table.metadata if name != DELETE]
+        names.append(nodes.IS_OLD_ROW)
     return frame.drop(names, strict=False) if names else frame
 
 

@@ -1,8 +1,8 @@
 """The computed times of a source's rows: event time and watermark as expressions over a row.
 
 A record whose event time is null, out of range or cannot be computed is bad; one that deletes a row
-of a table may have none. A change of a table without its sequence is bad. Rows for which the
-condition of the times is not true have no event time: a step drops them.
+of a table may have none, unless a reader needs it. A change of a table without its sequence is bad.
+Rows for which the condition of the times is not true have no event time: a step drops them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class RowTimes:
         times = to_integers(values[name])
         is_null = times.is_null()
         if DELETE in rows.columns:
-            is_null &= ~rows[DELETE]
+            # Where changes are versions, only the row before an update has no time of its own.
+            is_null &= ~rows[nodes.IS_OLD_ROW if nodes.IS_OLD_ROW in rows.columns else DELETE]
         is_out = (times < _FIRST_US) | (times >= _END_US)
         if self._has_condition:
             wanted = values[_CONDITION].fill_null(False)

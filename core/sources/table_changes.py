@@ -6,7 +6,9 @@ key, which is the normal case, the two are one upsert. With a sequence, the step
 sees to that: it takes the newest change of each key.
 
 A deletion needs its key, and its sequence if there is one. The columns declared `not null` and the
-event time are required in upserts only, so they are checked here.
+event time are required in upserts only, so they are checked here. Where each change is a version of
+its row, a deletion needs its event time too. An `update_before` has none then: it repeats the row
+that the update replaces, with the time of that row.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class TableRecords:
 
     def __init__(self, source: nodes.Source) -> None:
         self._table = source.table
+        self._event_time = source.event_time
         self._required = [
             field
             for field in source.schema
@@ -55,9 +58,11 @@ class TableRecords:
 
         frame = _add_old_keys(chunk.frame, self._table.key)
         deletes, errors = _read_changes(frame)
+        is_old = _find_old_rows(frame)
         for field in self._required:
             message = f'column "{field.name}": wanted {field.type} not null, got null'
-            missing = frame[field.name].is_null() & ~deletes
+            times_all = self._table.has_versions and field.name == self._event_time
+            missing = frame[field.name].is_null() & ~(is_old if times_all else deletes)
             errors = dict.fromkeys(missing.arg_true(), message) | errors
         bad = tuple(
             BadRecord(errors[row], None, format_row_text(frame.row(row, named=True)))
@@ -68,6 +73,8 @@ class TableRecords:
         if self._table.sequence is None:
             kept &= ~_find_same_row_updates(frame, self._table.key, good)
         changes = frame.drop(nodes.CHANGE_COLUMNS, strict=False).with_columns(deletes)
+        if self._table.has_versions:
+            changes = changes.with_columns(is_old)
         if not kept.all():
             changes = changes.filter(kept)
         return replace(chunk, frame=changes, bad_records=(*chunk.bad_records, *bad))
@@ -113,16 +120,20 @@ def _read_changes(frame: pl.DataFrame) -> tuple[pl.Series, dict[int, str]]:
     return deletes.rename(DELETE), errors
 
 
-def _find_same_row_updates(frame: pl.DataFrame, key: tuple[str, ...], good: pl.Series) -> pl.Series:
-    """Return which records are an `update_before` that the next record, a good one, takes back."""
+def _find_old_rows(frame: pl.DataFrame) -> pl.Series:
+    """Return which records only repeat the row before an update."""
     import polars as pl
 
-    none = pl.Series([False]).new_from_index(0, frame.height)
     if CHANGE not in frame.columns:
-        return none
-    before = (frame[CHANGE] == UPDATE_BEFORE).fill_null(False)
+        return pl.Series(nodes.IS_OLD_ROW, [False]).new_from_index(0, frame.height)
+    return (frame[CHANGE] == UPDATE_BEFORE).fill_null(False).rename(nodes.IS_OLD_ROW)
+
+
+def _find_same_row_updates(frame: pl.DataFrame, key: tuple[str, ...], good: pl.Series) -> pl.Series:
+    """Return which records are an `update_before` that the next record, a good one, takes back."""
+    before = _find_old_rows(frame)
     if not before.any():
-        return none
+        return before
     keys = encode_keys(frame[list(key)])
     follows = (frame[CHANGE].shift(-1) == UPDATE_AFTER) & (keys.shift(-1) == keys)
     follows &= good.shift(-1)

@@ -11,6 +11,7 @@ from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
 from headrace.core.plan.window_clauses import keeps_event_time
 from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import (
+    BOOLEAN,
     INT,
     STRING,
     TIMESTAMP,
@@ -21,7 +22,7 @@ from headrace.core.types.data_types import (
     Struct,
     Type,
 )
-from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER, SEQUENCE
+from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER, SEQUENCE
 from headrace.core.types.row_order import ORDER_TYPE
 
 Columns: TypeAlias = Mapping[str, Type]
@@ -33,6 +34,15 @@ def stream_columns(stream: nodes.Stream) -> Columns:
     return add_hidden_columns(
         {f.name: f.type for f in stream.schema}, stream.has_event_time, stream.has_row_order
     )
+
+
+def get_changes_columns(source: nodes.Source, stream: nodes.Stream) -> Columns:
+    """Return the columns of a source's stream; changes of a table have two more hidden ones."""
+    columns = stream_columns(stream)
+    if source.table is None or stream.name != source.name:
+        return columns
+    sequence = source.table.sequence
+    return {**columns, DELETE: BOOLEAN, **({SEQUENCE: sequence.value.type} if sequence else {})}
 
 
 def add_hidden_columns(columns: Columns, timed: bool, ordered: bool) -> Columns:
@@ -75,9 +85,7 @@ def columns_after_operation(operation: nodes.Operation, columns: Columns, ordere
 
 def _columns_after_keyed(operation: nodes.KeyedOperation, columns: Columns) -> Columns:
     """Return the columns after a keyed operation, without hidden ones."""
-    shown = {
-        name: type for name, type in columns.items() if name not in (*HIDDEN_COLUMNS, SEQUENCE)
-    }
+    shown = {name: type for name, type in columns.items() if name not in HIDDEN_COLUMNS}
     match operation:
         case nodes.ChangelogConversion(columns=fields):
             return {name: type for name, type in shown.items() if name in fields}

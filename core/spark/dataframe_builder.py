@@ -16,12 +16,13 @@ from headrace.core.plan import nodes
 from headrace.core.plan.changelog import infer_kind as kind_after
 from headrace.core.plan.join_kinds import infer_join_kind as kind_of_join
 from headrace.core.plan.layout import get_two_input_operation
-from headrace.core.plan.nodes.matching import ConnectedMatch, IntervalMatch, TableMatch
+from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, IntervalMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.spark.columns import (
     Columns,
     columns_after_operation,
     format_ddl,
+    get_changes_columns,
     join_columns,
     quote_column,
     stream_columns,
@@ -41,7 +42,7 @@ from headrace.core.spark.partition_operators import (
 )
 from headrace.core.spark.sources import SourceInput, is_spark_scan, read_source
 from headrace.core.types.change_columns import BEFORE, CHANGE, CHANGE_NUMBER, INSERT, SEQUENCE
-from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,7 +89,8 @@ class DataFrameBuilder:
         costly = not all(map(is_spark_scan, self.inputs[source.name].splits))
         for stream in source.outputs:
             if stream.name in frames:
-                self._add_stream(stream, frames[stream.name], stream_columns(stream), costly=costly)
+                columns = get_changes_columns(source, stream)
+                self._add_stream(stream, frames[stream.name], columns, costly=costly)
 
     def _add_stream(
         self, stream: nodes.Stream, frame: DataFrame, columns: Columns, *, costly: bool = True
@@ -133,6 +135,9 @@ class DataFrameBuilder:
         """Return what a join emits: its rows and its side outputs, by stream."""
         timed = EVENT_TIME in left.columns and EVENT_TIME in right.columns
         columns = join_columns(join, timed, _orders_rows(step, join))
+        if isinstance(join.matching, AsOfMatch) and DELETE in right.columns:
+            # The row before an update has no event time, and is no version.
+            right = replace(right, frame=right.frame.where(f"{EVENT_TIME} is not null"))
         kind = kind_of_join(join, left.kind, right.kind)
         frame = join_in_spark(join, left.frame, right.frame, columns)
         if frame is not None:

@@ -53,7 +53,7 @@ def apply_stateless(
     match operation:
         case nodes.Filter():
             condition = translate_expression(operation.text, operation.condition)
-            return None if condition is None else rows.where(condition)
+            return None if condition is None else _filter(rows, condition, columns)
         case nodes.ChangeColumn():
             return _add_changes(rows, wanted)
         case nodes.Project():
@@ -61,6 +61,15 @@ def apply_stateless(
         case nodes.Explode():
             return _explode(rows, operation, columns, wanted)
     return None
+
+
+def _filter(rows: DataFrame, condition: str, columns: Columns) -> DataFrame:
+    """Return the rows that pass; a change of a table that does not pass deletes its row."""
+    from pyspark.sql.functions import expr
+
+    if DELETE not in columns:
+        return rows.where(condition)
+    return rows.withColumn(DELETE, expr(f"{DELETE} or not coalesce(({condition}), false)"))
 
 
 def _add_changes(rows: DataFrame, wanted: Columns) -> DataFrame:

@@ -27,6 +27,7 @@ from headrace.core.plan.nodes.matching import (
 )
 from headrace.core.plan.nodes.windows import Ttl, Window
 from headrace.core.types.data_types import ATOMS
+from headrace.core.types.elements import SEQUENCE
 from headrace.core.types.type_parser import parse_type
 
 
@@ -83,8 +84,9 @@ def _describe_matching(matching: JoinMatching) -> dict[str, Any]:
             return {"within": {**bounds, "processing": processing}}
         case WindowMatch():
             return {"window": {}}
-        case AsOfMatch(ttl_us):
-            return {"as_of": {"ttl_us": ttl_us}}
+        case AsOfMatch(ttl_us, sequence):
+            order = {"sequence": str(sequence.value.type)} if sequence is not None else {}
+            return {"as_of": {"ttl_us": ttl_us, **order}}
         case ChangelogMatch(ttl, keys):
             stored = ttl and {"after_us": ttl.after_us, "processing": ttl.uses_processing_time}
             return {"changes": {"ttl": stored, "keys": [list(key) for key in keys]}}
@@ -103,7 +105,9 @@ def _rebuild_matching(
         case "within":
             return IntervalMatch(document["least_us"], document["most_us"], document["processing"])
         case "as_of":
-            return AsOfMatch(document["ttl_us"])
+            order = document.get("sequence")
+            (sequence,) = _rebuild_columns([(SEQUENCE, order, SEQUENCE)]) if order else (None,)
+            return AsOfMatch(document["ttl_us"], sequence)
         case "changes":
             left, right = document["keys"]
             ttl = document["ttl"] and Ttl(

@@ -32,8 +32,8 @@ DELETE = "_delete"
 
 
 SEQUENCE = "__sequence"
-"""The hidden column that orders the changes of a key, between the source of a table and the step
-that passes over older changes."""
+"""The hidden column that orders the changes of a key, between the source of a table and a step that
+passes over older changes, or places all of them in time."""
 
 
 WEIGHT = "__weight"
@@ -44,7 +44,7 @@ ORDER = "__order"
 """The hidden column with a row's position in the order of all rows (`types/row_order`)."""
 
 
-HIDDEN_COLUMNS = (EVENT_TIME, DELETE, WEIGHT, ORDER)
+HIDDEN_COLUMNS = (EVENT_TIME, DELETE, WEIGHT, ORDER, SEQUENCE)
 """The columns that stay with a row, whichever columns a step selects."""
 
 

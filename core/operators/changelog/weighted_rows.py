@@ -18,6 +18,7 @@ from headrace.core.types.elements import (
     HIDDEN_COLUMNS,
     MAX_WATERMARK_US,
     ORDER,
+    SEQUENCE,
     WEIGHT,
 )
 from headrace.core.types.frames import add_columns, gather_rows, hash_rows, select_columns
@@ -96,10 +97,15 @@ def expand_weights(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def make_change_rows(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each copy that is added or removed, with the column CHANGE."""
+    """Return a row for each copy that is added or removed, with the column CHANGE.
+
+    An upsert is added, and the deletion of a key removed.
+    """
     import polars as pl
 
-    rows = expand_weights(frame.with_columns(get_weights(frame)))
+    rows = frame.drop(SEQUENCE, strict=False)
+    if DELETE not in rows.columns:
+        rows = expand_weights(rows.with_columns(get_weights(rows)))
     change = pl.when(DELETE).then(pl.lit(DELETED)).otherwise(pl.lit(INSERT)).alias(CHANGE)
     if ORDER in rows.columns:  # a removed row has the position of the row that was added
         rows = number_parts(rows, pl.col(DELETE))

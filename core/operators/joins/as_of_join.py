@@ -1,9 +1,10 @@
 """The `as_of` join: each left row with the right row of its key that is valid at its time.
 
-A right row is a version of its key, valid until the next one. Versions that the watermark has not
-passed wait in the order of their time. Of the others the last one of each key is stored in a table:
-no later left row matches an earlier one. A version that deletes its key is valid like any other,
-but matches nothing.
+A right row is a version of its key, valid until the next one. If the right input is a table, these
+are all changes of its rows, and versions of one time are ordered by the sequence of the changes.
+Versions that the watermark has not passed wait in the order of their time. Of the others the last
+one of each key is stored in a table: no later left row matches an earlier one. A version that
+deletes its key is valid like any other, but matches nothing.
 
 The right row that is valid is the one with the latest time that is not after the left row's. So
 rows of both sides wait until the watermark has passed them; then the left rows are emitted in the
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import EXPIRY, KEY, KEY_INDEX, NO_CLOCK_US, SLOT, RunsLayout
+from headrace.core.operators.changelog.weighted_rows import make_change_rows
 from headrace.core.operators.joins.join_sides import LEFT, RIGHT, JoinSideColumns
 from headrace.core.operators.joins.matched_pairs import JoinOutput
 from headrace.core.operators.keyed_context import KeyedContext
@@ -29,7 +31,8 @@ from headrace.core.operators.operator import (
 )
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import AsOfMatch
-from headrace.core.types.elements import DELETE, MAX_WATERMARK_US, ORDER
+from headrace.core.types.data_types import to_polars
+from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US, ORDER, SEQUENCE
 from headrace.core.types.frames import (
     add_columns,
     concat_chunks,
@@ -37,6 +40,7 @@ from headrace.core.types.frames import (
     gather_rows,
     pick_columns,
     select_columns,
+    to_integers,
 )
 from headrace.core.types.key_groups import hash_keys
 
@@ -68,17 +72,28 @@ VERSION_NUMBER = "__at"
 class VersionTable:
     """Right rows, by key and time."""
 
-    def __init__(self, operation: nodes.Join, ttl_us: int | None, context: KeyedContext) -> None:
+    def __init__(self, operation: nodes.Join, matching: AsOfMatch, context: KeyedContext) -> None:
         import polars as pl
 
         self.side = JoinSideColumns(operation, RIGHT, ordered=True)
-        self._ttl_us = ttl_us
+        self._ttl_us = matching.ttl_us
+        sequence = matching.sequence
+        sequences = {} if sequence is None else {SEQUENCE: to_polars(sequence.value.type)}
         self._state = context.state
         hidden = (self.side.time, self._number_column) if context.is_ordered else (self.side.time,)
         self.columns = (*self.side.columns, *hidden)
         """The columns returned for matches, without the key."""
         waiting = {n: type for n, type in self.side.types.items() if n != self.side.time}
         waiting |= {PART_NUMBER: pl.Int64(), ARRIVAL_NUMBER: pl.Int64(), IS_DELETE: pl.Boolean()}
+        waiting |= sequences
+        self._sequence_columns = [*sequences]
+        self._order_columns = [
+            *self._sequence_columns,
+            self._number_column,
+            PART_NUMBER,
+            ARRIVAL_NUMBER,
+        ]
+        """The columns by which versions of one time are ordered; the last of them is valid."""
         layout = RunsLayout(waiting, self.side.key, lambda rows: rows)
         self._waiting = context.state.open_runs(COMING_STATE, layout)
         self._next_arrival: int | None = None
@@ -117,6 +132,7 @@ class VersionTable:
             pl.col(ORDER).struct.field("part").alias(PART_NUMBER),
             pl.int_range(first, first + pl.len()).alias(ARRIVAL_NUMBER),
             is_delete.alias(IS_DELETE),
+            *map(pl.col, self._sequence_columns),
         )
         lacks = self.side.find_null_keys(rows)
         rows = rows if lacks is None else rows.filter(~lacks)
@@ -133,7 +149,7 @@ class VersionTable:
         if rows is None:
             return None
         if not self._is_sorted(rows):
-            rows = rows.sort(SLOT, self._number_column, PART_NUMBER, ARRIVAL_NUMBER)
+            rows = rows.sort(SLOT, *self._order_columns)
         rows = self.side.encode_keys(rows).hstack([rows[SLOT].alias(self.side.time)])
         return rows[[KEY, *self.columns, IS_DELETE]]
 
@@ -193,13 +209,14 @@ class VersionTable:
         return 0 if before is None else int(before[ARRIVAL_NUMBER].max()) + 1  # type: ignore[arg-type]
 
     def _is_sorted(self, rows: pl.DataFrame) -> bool:
-        """Whether rows sorted by time are sorted by position, too, as they usually are."""
+        """Whether rows sorted by time are in order at each time, too, as they usually are."""
         now, before = rows.slice(1), rows.slice(0, rows.height - 1)
         same = now[SLOT] == before[SLOT]
         if not same.any():
             return True
-        out_of_order = now[ARRIVAL_NUMBER] < before[ARRIVAL_NUMBER]
-        for name in (PART_NUMBER, self._number_column):
+        *others, last = self._order_columns
+        out_of_order = now[last] < before[last]
+        for name in reversed(others):
             out_of_order = (now[name] < before[name]) | ((now[name] == before[name]) & out_of_order)
         return not (same & out_of_order).any()
 
@@ -279,7 +296,7 @@ class AsOfJoin(ClocklessOperator, UndelayedOperator):
         self._is_inner = operation.type == "inner"
         self._left = JoinSideColumns(operation, LEFT, ordered=context.is_ordered)
         self._pairs = JoinOutput(operation, context.stream, ordered=context.is_ordered)
-        self._versions = VersionTable(operation, matching.ttl_us, context)
+        self._versions = VersionTable(operation, matching, context)
         self._version_columns = [n for n in self._versions.columns if n != self._versions.side.time]
         waiting_types = {
             name: type for name, type in self._left.types.items() if name != self._left.time
@@ -298,9 +315,17 @@ class AsOfJoin(ClocklessOperator, UndelayedOperator):
         self._waiting.add(rows.rename({self._left.time: SLOT}))
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Buffer right rows for the watermark."""
+        """Buffer right rows for the watermark; a row without time is that before an update."""
         yield from request_offload(self._versions.count_deferred_rows(for_lookup=False))
-        self._versions.add((yield from self._context.drop_late_rows(frame, self._late_to[RIGHT])))
+        if frame[EVENT_TIME].null_count():
+            frame = frame.filter(frame[EVENT_TIME].is_not_null())
+        is_late = to_integers(frame[EVENT_TIME]) < self._state.clock_us
+        if is_late.any():
+            late = frame.filter(is_late)
+            late = make_change_rows(late) if DELETE in frame.columns else late
+            yield from self._context.emit_late_rows(self._late_to[RIGHT], late)
+            frame = frame.filter(~is_late)
+        self._versions.add(frame)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the left rows that the watermark has passed."""

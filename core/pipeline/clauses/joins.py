@@ -134,7 +134,9 @@ class Join(DocumentModel):
         "`[-10s, 5s]`; `10s` means `[-10s, 10s]`.",
     )
     as_of: Flag = Field(
-        False, description="Each left row matches the latest right row that is not later than it."
+        False,
+        description="Each left row matches the latest right row that is not later than it. The right "
+        "input may be a table: then it matches the version that was valid at its time.",
     )
     ttl: TimeToLive | None = Field(
         None, description="Rows further apart than this do not match, and are dropped."

@@ -37,10 +37,15 @@ class WindowMatch:
 class AsOfMatch:
     """An as-of join: each left row matches the latest right row that is not later than it.
 
-    With `ttl`, the right row may be at most that much older than the left row.
+    With `ttl`, the right row may be at most that much older than the left row. The right input may
+    be the changes of a table: then a row is valid at the most until its deletion.
     """
 
     ttl_us: int | None = None
+    sequence: ComputedColumn | None = None
+    """The value that orders changes of a row at the same time; None: their position does."""
+    has_deletes: bool = False
+    """Whether right rows say whether they delete the row with their key."""
 
 
 @dataclass(frozen=True, slots=True)

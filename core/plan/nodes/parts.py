@@ -111,6 +111,11 @@ DEBEZIUM_COLUMNS = (
 """The columns of a Debezium message besides those of its row; only its source can read them."""
 
 
+IS_OLD_ROW = "__old_row"
+"""The hidden column of a table's records, while they are read: whether a record only repeats the
+row before an update. Such a record has no event time of its own."""
+
+
 BEFORE_PREFIX = "__before."
 """The prefix of the columns with the key that a row had before a change."""
 
@@ -125,6 +130,8 @@ class SourceTable:
     """The value that orders the changes of a key; None: their order in a split does."""
     metadata: frozenset[str] = frozenset()
     """The columns of a record that are no columns of a row."""
+    has_versions: bool = False
+    """Whether a reader needs the event time of every change: each is a version of its row."""
 
     def remove_metadata(self, schema: Schema) -> Schema:
         """Return the columns of rows among those of records."""

@@ -272,8 +272,8 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
             "or ttl: {after: ..., time: processing}",
         ),
         (
-            "join: {left: orders, right: paid, on: id = order, as_of: true}, select: [id]",
-            "as_of does not take a stream of changes (upserts of order) [read the stream before",
+            "join: {left: paid, right: orders, on: id = order, as_of: true}, select: [id]",
+            "as_of does not take a stream of changes (upserts of order) on its left side",
         ),
         (
             "from: orders, broadcast: {rules: paid, on: id > order}, select: [id]",

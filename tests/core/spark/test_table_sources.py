@@ -108,6 +108,72 @@ def test_a_table_is_the_same_in_a_batch_as_in_a_stream(
     assert all(map(len, found[0]))
 
 
+VERSIONS = """
+name: versions
+settings: {parallelism: PARALLELISM}
+sources:
+  orders:
+    files: {path: orders}
+    schema: {id: bigint, number: bigint, at: timestamp}
+    event_time: at
+  cities:
+    files: {path: in}
+    schema: {id: bigint, city: string, seq: bigint, at: timestamp}
+    event_time: at
+    watermark: {delay: 1h}
+    table: TABLE
+    on_error: {to: bad}
+steps:
+  some: {from: cities, where: city <> 'c', with: {town: upper(city)}}
+  all:
+    join: {left: orders, right: cities, on: orders.id = cities.id, as_of: true, type: left}
+    select: {number: number, city: city, seq: seq}
+  met:
+    join: {left: orders, right: {from: some, as: c}, on: orders.id = c.id, as_of: true, ttl: 9s}
+    select: {number: number, town: town}
+sinks:
+  out: {from: all, files: {path: out, mode: overwrite}}
+  met_out: {from: met, files: {path: met, mode: overwrite}}
+  rows: {from: cities, files: {path: rows, mode: overwrite}}
+  letters: {from: bad, files: {path: letters, mode: overwrite}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "parallelism"), [("{key: id, sequence: seq}", 3), ("{key: [id]}", 1)]
+)
+def test_as_of_sees_the_same_versions_of_a_table_in_a_batch(
+    spark: SparkSession, tmp_path: Path, table: str, parallelism: int
+) -> None:
+    config = tmp_path / "versions.yaml"
+    text = VERSIONS.replace("TABLE", table).replace("PARALLELISM", str(parallelism))
+    config.write_text(text)
+    chance = random.Random(f"{table} {parallelism}")
+    for folder in ("in", "orders"):
+        (tmp_path / folder).mkdir()
+    for at in range(3):
+        (tmp_path / f"in/{at}.jsonl").write_text("\n".join(map(json.dumps, changes(chance, 40))))
+    orders = [
+        {"id": chance.randrange(9), "number": at, "at": f"2026-01-01T00:00:{at % 60:02}Z"}
+        for at in range(120)
+    ]
+    (tmp_path / "orders/0.jsonl").write_text("\n".join(map(json.dumps, orders)))
+    found = []
+    for run in (lambda: stream(config), lambda: batch(spark, config)):
+        run()
+        found.append(
+            (
+                read_columns(tmp_path / "out", "number", "city", "seq"),
+                read_columns(tmp_path / "met", "number", "town"),
+                table_of(tmp_path / "rows", "id"),
+                read_columns(tmp_path / "letters", "error", "raw"),
+            )
+        )
+    assert found[0] == found[1]
+    assert all(map(len, found[0]))
+    assert sum(1 for number, city, seq in found[0][0] if city is not None) > 20
+
+
 WRITE_FULL = """
 name: write
 settings: {parallelism: 2}

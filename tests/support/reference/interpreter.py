@@ -111,6 +111,12 @@ def _read(
             time = None if at_time is None else _us(at_time)
             if source.table is not None:
                 change = _change(source.table, values)
+                if source.table.has_versions:
+                    # The row before an update has the time of that row, not one of its own.
+                    is_old = values.get(CHANGE) == "update_before"
+                    if not is_old and time is None:
+                        continue  # a bad record
+                    time = None if is_old else time
                 if change is None:
                     continue  # a bad record
                 found.append(Row(change, time, (time or 0, number, split, at), clock_us))
@@ -254,13 +260,24 @@ def _fail(step: nodes.Step, failed: Rows, streams: dict[str, Rows]) -> None:
 
 def _where(condition: TypedExpression, rows: Rows) -> Rows:
     passes = evaluated(condition, rows)
+    if any(DELETE in row.values for row in rows):
+        # A change that does not pass deletes the row with its key.
+        gone = [
+            {DELETE: row.values[DELETE] or not ok} for row, ok in zip(rows, passes, strict=True)
+        ]
+        return [replace(r, values={**r.values, **by}) for r, by in zip(rows, gone, strict=True)]
     return [row for row, is_true in zip(rows, passes, strict=True) if is_true]
 
 
 def _project(columns: tuple[nodes.ComputedColumn, ...], rows: Rows) -> Rows:
     values = {column.name: evaluated(column.value, rows) for column in columns}
+    hidden = (DELETE, TABLE_SEQUENCE)
     return [
-        replace(row, values={name: column[at] for name, column in values.items()})
+        replace(
+            row,
+            values={name: column[at] for name, column in values.items()}
+            | {name: row.values[name] for name in hidden if name in row.values},
+        )
         for at, row in enumerate(rows)
     ]
 

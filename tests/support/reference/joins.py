@@ -15,6 +15,7 @@ from headrace.core.plan.nodes.matching import (
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Window
+from headrace.core.types.elements import DELETE, SEQUENCE
 from tests.support.reference.rows import Row, Value, evaluated, same
 from tests.support.reference.windows import windows
 
@@ -30,6 +31,10 @@ class Kept:
     is_left: bool
     replaces: tuple[Value, ...] = ()
     """The key by which a later right row replaces this one, if any does."""
+    place: tuple[Value, ...] = ()
+    """The sequence of a change, which orders those of one time."""
+    is_deleted: bool = False
+    """Whether a change deletes the row with its key."""
 
 
 def joined(join: nodes.Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
@@ -54,7 +59,9 @@ def _kept(
         lacks = any(value is None for value in key)
         replaces = tuple(same(column[at]) for column in replaced)
         kept = replace(row, values=values)
-        yield Kept(None if lacks else key, kept, by is None, replaces)
+        place = (row.values[SEQUENCE],) if SEQUENCE in row.values else ()
+        deletes = bool(row.values.get(DELETE))
+        yield Kept(None if lacks else key, kept, by is None, replaces, place, deletes)
 
 
 def _windows(
@@ -94,7 +101,10 @@ def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
         held = _held(join.matching, left, rights)
         near = [n for n, right in enumerate(rights) if n in held and _near(join, left, right)]
         if isinstance(join.matching, AsOfMatch) and near:
-            near = [max(near, key=lambda n: rights[n].row.order)]
+            last = max(
+                near, key=lambda n: (rights[n].row.time, rights[n].place, rights[n].row.order)
+            )
+            near = [] if rights[last].is_deleted else [last]
         pairs = [(n, _pair(left.row, rights[n].row)) for n in near]
         meant = [(n, pair) for n, pair in pairs if _meant(join, pair)]
         if isinstance(join.matching, BroadcastMatch):
@@ -140,6 +150,8 @@ def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:
         case IntervalMatch(least_us=int(least), most_us=int(most)):
             return least <= apart <= most
         case AsOfMatch(ttl_us):
+            if right.row.time is None:
+                return False
             return apart <= 0 and (ttl_us is None or -apart <= ttl_us)
     return True
 

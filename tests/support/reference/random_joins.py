@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from headrace.core.types.change_columns import CHANGE
 from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
 
 WITHIN = st.sampled_from(
@@ -44,6 +45,8 @@ EQUAL = st.sampled_from(
     ]
 )
 ANY = st.one_of(EQUAL, st.sampled_from(["a.v < b.v", "a.k = b.k or b.v > 2", "b.s is null"]))
+TABLES = st.sampled_from(["table: {key: k, sequence: v}", "table: {key: k}", ""])
+"""The table that a source is; none: the next step makes one of its rows."""
 KEEP = st.sampled_from(
     [
         *("", ", keep: {key: k}", ", keep: {key: [k, s], ttl: 3s}", ", keep: {ttl: 2s}"),
@@ -107,12 +110,35 @@ def steps(draw: st.DrawFn) -> str:
 @st.composite
 def pipelines(draw: st.DrawFn) -> str:
     """Return the text of a pipeline from `left` and `right` to `out`, all in memory."""
+    if not draw(st.integers(0, 7)):
+        return draw(version_pipelines())
     source = f"schema: {SCHEMA}, event_time: at, watermark: {{delay: {SPREAD_S}s}}"
     text = f"steps:\n{draw(steps())}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
     left = f"sources:\n  a: {{memory: {{data: left}}, {source}}}\n"
     if draw(st.integers(0, 4)):
         return f"{left}  b: {{memory: {{data: right}}, {source}}}\n{text}"
     return left + itself(text)
+
+
+@st.composite
+def version_pipelines(draw: st.DrawFn) -> str:
+    """Return the text of a pipeline that joins rows with the versions of those of a table."""
+    source, table = f"event_time: at, watermark: {{delay: {SPREAD_S}s}}", draw(TABLES)
+    of_changes = f"{SCHEMA[:-1]}, {CHANGE}: string}}, on_error: skip, {table}" if table else SCHEMA
+    right, before = "b", ""
+    if draw(st.booleans()) or not table:
+        right = "{from: some, as: b}"
+        clauses = "where: v > 0, with: {x: v + x}" if table else "dedup: {key: k, keep: last}"
+        before = f"  some: {{from: b, {clauses}}}\n"
+    type = draw(st.sampled_from(["inner", "left"]))
+    on = draw(st.sampled_from(["a.k = b.k", "a.k = b.k and a.v < b.v"]))
+    join = f"left: a, right: {right}, on: '{on}', type: {type}, {draw(AS_OF)}"
+    return (
+        f"sources:\n  a: {{memory: {{data: left}}, schema: {SCHEMA}, {source}}}\n"
+        f"  b: {{memory: {{data: right}}, schema: {of_changes}, {source}}}\n"
+        f"steps:\n{before}  step: {{join: {{{join}}}, {BOTH}}}\n"
+        "sinks:\n  out: {from: step, memory: {data: out}}\n"
+    )
 
 
 def itself(text: str) -> str:

@@ -9,9 +9,11 @@ import polars as pl
 import pytest
 
 from headrace.core.api.state_backend import StateBackend
-from headrace.core.plan.nodes import JoinType
+from headrace.core.expressions.typed import NOWHERE, ColumnReference
+from headrace.core.plan.nodes import ComputedColumn, JoinType
 from headrace.core.plan.nodes.matching import AsOfMatch
-from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.types.data_types import INT
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER, SEQUENCE
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.runtime.changelogs import schema_of
 from tests.support.runtime.two_input_operators import Inputs, Row, join, shown
@@ -26,9 +28,13 @@ def as_of(
     only: str | None = None,
     parallelism: int = 1,
     backend: StateBackend | None = None,
+    *,
+    sequence: bool = False,
 ) -> Inputs:
     sides = (SCHEMAS[0], ["k"]), (SCHEMAS[1], ["k"])
-    operation = join(*sides, AsOfMatch(ttl_us), type, only)
+    value = ColumnReference(INT, False, NOWHERE, SEQUENCE)
+    order = ComputedColumn(SEQUENCE, value, "seq") if sequence else None
+    operation = join(*sides, AsOfMatch(ttl_us, order), type, only)
     return Inputs(operation, SCHEMAS, parallelism=parallelism, backend=backend or MemoryBackend())
 
 
@@ -78,6 +84,38 @@ def test_of_changes_of_one_place_the_one_that_came_last_holds() -> None:
     inputs.rows(RIGHT, [("a", None)], [4], [True])
     inputs.rows(LEFT, [("a", 1), ("b", 1)], [4, 5])
     assert shown(inputs.time()) == [("a", 1, None, None), ("b", 1, "b", 69)]
+
+
+def test_changes_of_one_time_are_ordered_by_their_sequence_whatever_comes_first() -> None:
+    for sequences, wanted in (([1, 2, 3], 3), ([3, 2, 1], 1), ([2, 2, 1], 2)):
+        for order in ([0, 1, 2], [2, 0, 1]):
+            inputs = as_of(sequence=True)
+            rows = inputs.frame(RIGHT, [("a", 1), ("a", 2), ("a", 3)], [4, 4, 4], [False] * 3)
+            rows = rows.with_columns(pl.Series(SEQUENCE, sequences, dtype=pl.Int32))
+            for part in (order[:2], order[2:]):
+                list(inputs.operators[0].process_right(rows[part]))
+            inputs.rows(LEFT, [("a", 1)], [4])
+            assert shown(inputs.time(5))[0] == ("a", 1, "a", wanted)
+
+
+def test_the_row_before_an_update_has_no_time_and_is_no_version() -> None:
+    inputs = as_of()
+    inputs.rows(RIGHT, [("a", 1)], [4])
+    old = inputs.frame(RIGHT, [("a", 1)], [4], [True])
+    list(
+        inputs.operators[0].process_right(
+            old.with_columns(pl.lit(None).cast(old[EVENT_TIME].dtype).alias(EVENT_TIME))
+        )
+    )
+    inputs.rows(LEFT, [("a", 1)], [4])
+    assert shown(inputs.time(5)) == [("a", 1, "a", 1)]
+
+
+def test_a_late_change_says_what_it_did() -> None:
+    inputs = as_of()
+    inputs.time(10)
+    late = inputs.rows(RIGHT, [("a", 1), ("b", 2)], [9, 9], [True, False])
+    assert shown(late, "late_r") == [("a", 1, "delete"), ("b", 2, "insert")]
 
 
 def test_rows_that_are_too_late_are_left_out() -> None:

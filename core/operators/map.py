@@ -6,11 +6,14 @@
 Results are checked against the declared columns: their names, and types that hold every value. A
 batch function returns as many rows as it got, so that each keeps its event time, or the step names
 the result column that is the event time. A row function may return no row, one, or several.
+
+Of upserts, the function gets those that delete no row. It returns at most one row for each, with
+the same key; without a row, the row with the key is deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +29,9 @@ from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, FailedRow, Output, StatelessOperator
 from headrace.core.operators.user_results import ResultSchema
 from headrace.core.plan import nodes
+from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import quote_name
-from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
+from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER
 from headrace.core.types.out_of_range_times import find_out_of_range_columns, format_out_of_range
 from headrace.core.types.row_order import number_parts, update_row_time
 
@@ -55,6 +59,7 @@ class MapOperator(StatelessOperator):
         self._name = f"{Path(operation.file).name}:{operation.function}"
         self._schema = ResultSchema(self._name, operation.returns)
         self._event_time = operation.event_time
+        self._changelog_key = operation.changelog_key
         self._by_row = operation.mode == "row"
         self._on_failure = failed
         self._function = load_function(self._path, operation.function)
@@ -72,6 +77,42 @@ class MapOperator(StatelessOperator):
                 ) from error
 
     def _apply_function(self, frame: pl.DataFrame) -> Iterator[Output]:
+        if not frame.height:
+            return
+        if self._changelog_key is None:
+            yield from self._apply_to_frame(frame)
+        else:
+            yield from self._apply_to_upserts(frame, self._changelog_key)
+
+    def _apply_to_upserts(self, frame: pl.DataFrame, key: tuple[str, ...]) -> Iterator[Output]:
+        """Emit the result of the last upsert of each key, or the delete of the key."""
+        import polars as pl
+
+        if DELETE not in frame.columns:
+            frame = frame.with_columns(pl.lit(False).alias(DELETE))
+        names = list(key)
+        last = frame.unique(names, keep="last", maintain_order=True) if names else frame.tail(1)
+        found = last.head(0).select(names)
+        for stream, rows in self._apply_to_frame(last.filter(~pl.col(DELETE).fill_null(False))):
+            if stream == self._stream:
+                found = pl.concat(
+                    [found, rows.select(pl.col(n).cast(frame.schema[n]) for n in names)]
+                )
+                rows = rows.with_columns(pl.lit(False).alias(DELETE))
+            yield stream, rows
+        gone = last.join(found, on=names, how="anti", nulls_equal=True, maintain_order="left")
+        if gone.height:
+            values = {
+                name: pl.col(name) if name in key else pl.lit(None) for name in self._schema.types
+            }
+            typed = (
+                values[name].cast(type).alias(name) for name, type in self._schema.types.items()
+            )
+            result = gone.select(*typed).hstack(_select_hidden(gone).get_columns())
+            yield self._stream, result.with_columns(pl.lit(True).alias(DELETE))
+
+    def _apply_to_frame(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Emit the function's results for rows."""
         if not frame.height:
             return
         shown, hidden = frame.drop(HIDDEN_COLUMNS, strict=False), _select_hidden(frame)
@@ -95,6 +136,8 @@ class MapOperator(StatelessOperator):
             actual = type(result).__name__
             raise UserCodeError(f"{self._name} must return a polars DataFrame, got {actual}")
         result = self._schema.validate_frame(result)
+        if self._changelog_key is not None:
+            self._check_keys(frame, result)
         if result.height == frame.height:
             return self._add_hidden_columns(result, hidden)
         if EVENT_TIME in hidden.columns and not self._event_time:
@@ -106,6 +149,31 @@ class MapOperator(StatelessOperator):
         first = pl.repeat(0, result.height, dtype=pl.UInt32, eager=True)
         number = pl.int_range(result.height, eager=True)
         return self._add_hidden_columns(result, _expand_hidden(hidden, first, number))
+
+    def _check_keys(
+        self, rows: pl.DataFrame, result: pl.DataFrame, numbers: Sequence[int] = ()
+    ) -> None:
+        """Check that each result has the key of its row, and is the only one of it."""
+        assert self._changelog_key is not None, "only upserts have a key"
+        key = ", ".join(self._changelog_key)
+        hint = f"or set changes: true, then each change is a row with a column {CHANGE}"
+        if result.height != rows.height or any(numbers):
+            message = f"{self._name} returned several rows for a row of a table"
+            if not numbers:
+                message = (
+                    f"{self._name} got {rows.height} rows of a table and returned {result.height}"
+                )
+            raise UserCodeError(message, f"return one for each; {hint}")
+        for name in self._changelog_key:
+            if result.schema[name] != rows.schema[name]:
+                message = (
+                    f'{self._name} returns the key "{name}" as {result.schema[name]}, '
+                    f"but in its rows it is {rows.schema[name]}"
+                )
+                raise UserCodeError(message, f"declare it with its type; {hint}")
+            if not result[name].eq_missing(rows[name]).all():
+                message = f"{self._name} changed the key of a row: {key}"
+                raise UserCodeError(message, f"return it unchanged; {hint}")
 
     def _add_hidden_columns(self, result: pl.DataFrame, hidden: pl.DataFrame) -> pl.DataFrame:
         """Add these hidden columns, and the event time that the rows name themselves."""
@@ -140,6 +208,8 @@ class MapOperator(StatelessOperator):
             assert self._on_failure is not None, "without a target, a failure is raised"
             yield from self._on_failure(failures)
         result = self._schema.build_frame(made)
+        if self._changelog_key is not None:
+            self._check_keys(frame[origin], result, number)
         whence, which = pl.Series(origin, dtype=pl.UInt32), pl.Series(number, dtype=pl.Int64)
         yield self._stream, self._add_hidden_columns(result, _expand_hidden(hidden, whence, which))
 

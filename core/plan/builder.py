@@ -356,6 +356,8 @@ class PlanBuilder:
             return nodes.Append(), operations, names
         if found.reads_retractions:
             names = tuple(map(self.conversions.to_retractions, step.input_streams))
+        if found.reads_upserts:
+            names = tuple(map(self.conversions.to_upserts, step.input_streams))
         return found.kind, found.operations, names
 
     def _get_stream_name(self, name: str) -> str:

@@ -6,8 +6,10 @@ window store the current rows, which are partitioned by the operation's own key:
 move a row to another group, which may belong to another subtask.
 
 Retractions. A removed row is there as a whole, so it goes the way that it went when it was added:
-any projection, key or join is possible, as long as its values do not depend on the clock or on
-chance. What a step cannot do with upserts is done with retractions; the plan converts them.
+any projection, key or join is possible, as long as its values can be computed again. What a step
+cannot do with upserts is done with retractions; the plan converts them. Values that cannot be
+computed again, such as those of a lookup, are added to upserts: the conversion after such a step
+stores them with the row.
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ from headrace.core.plan.nodes.windows import Count, Session, Window
 from headrace.core.plan.row_expressions import list_expressions
 from headrace.core.types.change_columns import CHANGE
 
+CHANGES_HINT = f"{{}}: {{{{..., changes: true{{}}}}}} gets changes as rows with a column {CHANGE}"
+
 
 class ChangelogNotSupported(Exception):
     """An error: an operation does not accept this kind of stream; with a hint, and its clause."""
@@ -64,6 +68,10 @@ class ChangelogNotSupported(Exception):
         self.message = message
         self.hint = hint
         self.clause = clause
+
+
+class ValuesNotRepeatable(ChangelogNotSupported):
+    """An error: the values of an operation may be others when the row that has them is removed."""
 
 
 def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
@@ -105,9 +113,28 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
         )
     if isinstance(operation, Aggregate | Top):
         return _infer_aggregation_kind(operation, kind)
+    if isinstance(operation, Lookup | Map):
+        _check_repeatable(operation, kind)
+        return replace(kind, has_deletes=True, key_dependent_columns=frozenset())
     clause = _clause(operation)
     hint = "put it into a step after this one" if isinstance(operation, RowTime) else ""
     raise ChangelogNotSupported(f"{clause} does not take {describe_kind(kind)}", hint, clause)
+
+
+def _check_repeatable(operation: Lookup | Map, kind: Upsert) -> None:
+    """Check that rows keep their key, and the order of their changes."""
+    described = describe_kind(kind)
+    if isinstance(operation, Lookup):
+        if not operation.keeps_order:
+            message = f"lookup with ordered: false does not take {described}"
+            hint = "leave out ordered: the last change of a row must come last"
+            raise ValuesNotRepeatable(message, hint, "lookup")
+        return
+    lost = ", ".join(name for name in kind.key if name not in operation.returns)
+    if lost:
+        message = f"map of {described} must return their key: {lost}"
+        hint = f"a step after this one may drop it; or {CHANGES_HINT.format('map', '')}"
+        raise ValuesNotRepeatable(message, hint, "map")
 
 
 def _clause(operation: Operation) -> str:
@@ -147,9 +174,18 @@ def to_retractions(kind: StreamKind) -> StreamKind:
     return Retract(kind.key, kind.has_change_times) if isinstance(kind, Upsert) else kind
 
 
+def to_upserts(kind: StreamKind) -> StreamKind:
+    """Return the kind of a stream after the conversion of its retractions, if they have a key."""
+    if not isinstance(kind, Retract) or kind.key is None:
+        return kind
+    return Upsert(kind.key, has_deletes=True, has_change_times=kind.has_change_times)
+
+
 def with_input_kind(operation: Operation, kind: StreamKind) -> Operation:
     """Return the operation with the kind of changes that it reads, if it reads changes."""
-    if isinstance(operation, Aggregate | Top) and isinstance(kind, Upsert):
+    if isinstance(operation, Lookup) and isinstance(kind, Upsert):
+        return replace(operation, reads_upserts=True)
+    if isinstance(operation, Aggregate | Top | Map) and isinstance(kind, Upsert):
         return replace(operation, changelog_key=kind.key)
     if isinstance(operation, Aggregate | Top) and isinstance(kind, Retract):
         return replace(operation, reads_retractions=True)
@@ -164,7 +200,10 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
         if any(isinstance(node, ProcessingTime) for node in walk(each.typed)):
             written = _written_clause(operation)
             message = f"{written} of {described} does not take the processing time"
-            hint = "a removed row would get another value: compute it before the changes"
+            hint = (
+                "a removed row would get another value: compute it in a step before, which keeps "
+                "the key of the changes"
+            )
             raise ChangelogNotSupported(message, hint, written)
     match operation:
         case Filter() | Route():
@@ -194,11 +233,17 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
         case Aggregate() | Top():
             message = f"ttl does not go with {described}: a row stays until a change deletes it"
             raise ChangelogNotSupported(message, clause="ttl")
-    hint = ""
-    if isinstance(operation, Map | Process):
-        more = ", order: arrival" if isinstance(operation, Process) else ""
-        hint = f"{clause}: {{..., changes: true{more}}} gets changes as rows with a column {CHANGE}"
-    raise ChangelogNotSupported(f"{clause} does not take {described}", hint, clause)
+    hint, message = "", f"{clause} does not take {described}"
+    if isinstance(operation, Process):
+        hint = CHANGES_HINT.format(clause, ", order: arrival")
+    if isinstance(operation, Map | Lookup):
+        if kind.key is None:
+            message += " without a key"
+        hint = "put it before the step that drops the key, or before the join or union"
+        if isinstance(operation, Map):
+            hint = f"{CHANGES_HINT.format(clause, '')}; or {hint}"
+        raise ValuesNotRepeatable(message, hint, clause)
+    raise ChangelogNotSupported(message, hint, clause)
 
 
 def check_own_times(kind: Retract, clause: str) -> None:

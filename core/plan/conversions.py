@@ -40,6 +40,10 @@ class ConversionSteps:
         is_upsert = isinstance(self.streams[name].kind, nodes.Upsert)
         return self._convert(str(name), "retract") if is_upsert else self.streams[name].name
 
+    def to_upserts(self, name: str) -> str:
+        """Return the stream, with upserts in place of retractions that have a key."""
+        return self._convert(str(name), "upsert")
+
     def convert_for_sink(self, sink: Sink, stream: nodes.Stream, report: PlanProblems) -> str:
         """Return the stream with the changes as the sink writes them; report if it cannot."""
         side, kind, format = sink.connector.sink, stream.kind, get_format(sink)

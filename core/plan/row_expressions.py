@@ -102,8 +102,10 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
             for column in (*left.key, *right.key):
                 yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
     if isinstance(operation, KeyedOperation | Lookup):
+        # An upsert whose lookup fails deletes the row before it.
+        is_key = not (isinstance(operation, Lookup) and operation.reads_upserts)
         for column in operation.key:
-            yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
+            yield RowExpression(f'key "{column.name}"', column.value, is_key=is_key)
 
 
 def _shorten_text(text: str) -> str:

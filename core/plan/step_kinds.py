@@ -12,9 +12,11 @@ from headrace.core.pipeline.model import Step
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import (
     ChangelogNotSupported,
+    ValuesNotRepeatable,
     infer_kind,
     infer_union_kind,
     to_retractions,
+    to_upserts,
     with_input_kind,
 )
 from headrace.core.plan.fallible_results import split_results
@@ -32,6 +34,8 @@ class StepKinds:
     operations: tuple[nodes.Operation, ...]
     reads_retractions: bool = False
     """Whether inputs that are upserts must be converted."""
+    reads_upserts: bool = False
+    """Whether inputs that are retractions must be converted."""
 
 
 def infer_step_kinds(
@@ -45,11 +49,32 @@ def infer_step_kinds(
         return StepKinds(nodes.Append(), operations)
     try:
         return _infer_union_kinds(step, operations, kinds)
-    except ChangelogNotSupported:
+    except ChangelogNotSupported as error:
+        match kinds:
+            case (nodes.Retract(key=tuple()) as kind,):
+                return _infer_by_key(step, operations, kind, error)
         if not any(isinstance(each, nodes.Upsert) for each in kinds):
             raise
         retractions = [to_retractions(kind) for kind in kinds]
-        return replace(_infer_union_kinds(step, operations, retractions), reads_retractions=True)
+        try:
+            found = _infer_union_kinds(step, operations, retractions)
+        except ValuesNotRepeatable:
+            raise error from None
+        return replace(found, reads_retractions=True)
+
+
+def _infer_by_key(
+    step: Step,
+    operations: tuple[nodes.Operation, ...],
+    kind: nodes.Retract,
+    error: ChangelogNotSupported,
+) -> StepKinds:
+    """Return the kinds in a step that reads its rows by their key; else raise the error."""
+    try:
+        found = _infer_union_kinds(step, operations, (to_upserts(kind),))
+    except ChangelogNotSupported:
+        raise error from None
+    return replace(found, reads_upserts=True)
 
 
 def _infer_union_kinds(

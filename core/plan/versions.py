@@ -18,8 +18,8 @@ from headrace.core.plan.nodes.matching import AsOfMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 
 ACCEPTED_HINT = (
-    "as_of reads the table of a source or a dedup with keep: last, and where, select, with and drop "
-    "of these; the results of an aggregate in a window are rows, and no changes"
+    "as_of reads the table of a source or a dedup with keep: last, and where, select, with and "
+    "drop of these; the results of an aggregate in a window are rows, and no changes"
 )
 ON_HINT = "as_of can compare it: write the condition into on"
 FALLIBLE_HINT = "leave out on_error, or compute it after the join"

@@ -65,6 +65,10 @@ def _convert_operation(operation: nodes.Operation) -> nodes.Operation:
     if isinstance(operation, nodes.Dedup) and operation.changes is not None:
         # All changes are there, in whatever order they are read: none is forgotten.
         return replace(operation, ttl=None, changes=operation.changes.without_arrival())
+    if isinstance(operation, nodes.Lookup):
+        return replace(operation, reads_upserts=False)
+    if isinstance(operation, nodes.Map):
+        return replace(operation, changelog_key=None)
     if not isinstance(operation, nodes.WindowedOperation):
         return operation
     if isinstance(operation, nodes.Apply):

@@ -20,7 +20,7 @@ from headrace.core.operators.operator import FailedRow, Output
 from headrace.core.operators.stateless_operators import ProjectionKernel
 from headrace.core.operators.stateless_operators import ProjectionStage as Columns
 from headrace.core.plan import nodes
-from headrace.core.types.elements import HIDDEN_COLUMNS
+from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
 from headrace.core.types.frames import select_columns
 from headrace.core.types.out_of_range_times import format_out_of_range
 
@@ -80,6 +80,9 @@ class LookupJoin:
         if self._kernel.needs_now:
             frame = frame.with_columns(pl.lit(self._now_us()).alias(PROCESSING_TIME))
         columns = self._kernel(frame, _EMPTY_COUNTER).select(self._key_names)
+        if self.lookup.reads_upserts and DELETE in frame.columns:
+            exists = ~frame[DELETE].fill_null(False)  # a deletion needs no answer
+            columns = columns.with_columns(pl.when(exists).then(pl.all()))
         distinct = columns.drop_nulls().unique(maintain_order=True)
         if distinct.height == frame.height:  # each row has a key of its own
             return DistinctKeys(distinct, pl.int_range(frame.height, dtype=pl.UInt32, eager=True))
@@ -101,6 +104,9 @@ class LookupJoin:
 
         Raises ConnectorError if failed rows or rows without a match fail the job.
         """
+        if self.lookup.reads_upserts:
+            yield from self._join_upserts(frame, answers, error)
+            return
         errors = answers[ERROR]
         if errors.null_count() < frame.height:
             yield from self._handle_errors(frame, errors, error)
@@ -110,12 +116,36 @@ class LookupJoin:
         miss_count = frame.height - int(found.sum())
         if miss_count:
             self.missed_rows += miss_count
-            yield from self._handle_misses(frame, found)
+            yield from self._handle_misses(frame.filter(~found))
             if self.lookup.on_miss != "null":
                 frame, answers = frame.filter(found), answers.filter(found)
         if frame.height:
             self.emitted_rows += frame.height
             yield self.output_stream, self._append_columns(frame, answers)
+
+    def _join_upserts(
+        self, frame: pl.DataFrame, answers: pl.DataFrame, error: BaseException | None
+    ) -> Iterator[Output]:
+        """Yield the output of upserts: one without a result deletes the row with its key."""
+        import polars as pl
+
+        deletes = pl.Series(DELETE, [False]).new_from_index(0, frame.height)
+        if DELETE in frame.columns:
+            deletes = frame[DELETE].fill_null(False)
+        rows, errors = frame.drop(DELETE, strict=False), answers[ERROR]
+        failed = errors.is_not_null() & ~deletes
+        if failed.any():
+            yield from self._handle_errors(rows.filter(failed), errors.filter(failed), error)
+        missed = ~(answers[IS_FOUND].fill_null(value=False) | failed | deletes)
+        if missed.any():
+            self.missed_rows += int(missed.sum())
+            yield from self._handle_misses(rows.filter(missed))
+        gone = deletes | failed
+        if self.lookup.on_miss != "null":
+            gone |= missed
+        self.emitted_rows += rows.height
+        whole = rows.with_columns(gone.rename(DELETE))
+        yield self.output_stream, self._append_columns(whole, answers)
 
     def _append_columns(self, frame: pl.DataFrame, answers: pl.DataFrame) -> pl.DataFrame:
         whole = frame.hstack([answers[name] for name in self.lookup.added_schema.names])
@@ -141,14 +171,14 @@ class LookupJoin:
         failures = [FailedRow(why, row) for why, row in zip(messages, visible, strict=True)]
         yield from self._handle_failed(failures)
 
-    def _handle_misses(self, frame: pl.DataFrame, found: pl.Series) -> Iterator[Output]:
+    def _handle_misses(self, rows: pl.DataFrame) -> Iterator[Output]:
         """Handle the rows without a match."""
         if self.lookup.on_miss == "fail":
-            message = f"the table has no row for {self._format_key(frame.filter(~found))}"
+            message = f"the table has no row for {self._format_key(rows)}"
             hint = "on_miss sets what happens to such a row: null, drop, fail or {to: name}"
             raise ConnectorError(message, hint, final=True)
         if self.lookup.on_miss == "to" and self._emits_missed:
-            yield self.lookup.miss_stream, frame.filter(~found)
+            yield self.lookup.miss_stream, rows
 
     def _format_key(self, rows: pl.DataFrame) -> str:
         """Format the key of the first row."""

@@ -135,8 +135,8 @@ class Join(DocumentModel):
     )
     as_of: Flag = Field(
         False,
-        description="Each left row matches the latest right row that is not later than it. The right "
-        "input may be a table: then it matches the version that was valid at its time.",
+        description="Each left row matches the latest right row that is not later than it. The "
+        "right input may be a table: then it matches the version that was valid at its time.",
     )
     ttl: TimeToLive | None = Field(
         None, description="Rows further apart than this do not match, and are dropped."

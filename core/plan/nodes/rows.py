@@ -76,6 +76,8 @@ class Map:
     mode: Literal["batch", "row"]
     returns: Schema
     event_time: str | None
+    changelog_key: tuple[str, ...] | None = None
+    """The key of the upserts that it reads, which it must return; None if it reads other rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class Lookup:
     keeps_order: bool = True
     cache_rows: int = 0
     cache_us: int = 0
+    reads_upserts: bool = False
+    """Whether its rows are upserts: a row without a result deletes the row with its key."""
 
     @property
     def key_schema(self) -> Schema:

@@ -10,7 +10,7 @@ import pytest
 from headrace.connectors.registry import REGISTRY
 from headrace.core.errors.problems import Problem
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan import Plan, build_plan
+from headrace.core.plan import Plan, build_plan, nodes
 from headrace.core.plan.canonical import list_clause_texts
 from headrace.core.plan.explain import explain
 from headrace.core.plan.layout import get_lookup
@@ -151,12 +151,16 @@ def test_lookup_errors_are_reported(tmp_path: Path, lookup: str, said: str) -> N
     assert not any("me:se" in str(problem.location) for problem in problems)
 
 
-def test_a_stream_of_changes_is_not_looked_up(tmp_path: Path) -> None:
+def test_changes_are_looked_up_by_key(tmp_path: Path) -> None:
     step = "{from: a, key: id, aggregate: {n: count(*)}}"
-    more = "t: {from: s, lookup: {file: {path: c.csv}, on: [id], add: [x]}}"
-    _, problems = built(tmp_path, step, more, "t")
+    lookup = "lookup: {file: {path: c.csv}, on: [n], add: [x]}"
+    plan, _ = built(tmp_path, step, f"t: {{from: s, {lookup}}}", "t")
+    assert plan is not None
+    assert plan.streams["t"].kind == nodes.Upsert(("id",), has_deletes=True)
+    unkeyed = f"u: {{from: s, drop: id}}\n  t: {{from: u, {lookup}}}"
+    _, problems = built(tmp_path, step, unkeyed, "t")
     assert [p.message for p in problems if p.severity == "error"] == [
-        "lookup does not take a stream of changes"
+        "lookup does not take a stream of changes without a key"
     ]
 
 

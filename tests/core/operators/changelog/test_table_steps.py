@@ -205,8 +205,9 @@ OWN_TIMES = (
     [
         (
             "map: {python: 'm.py:f', returns: {a: int}}",
-            "map does not take a stream of changes [map: {..., changes: true} gets changes as rows"
-            " with a column _change]",
+            "map of a stream of changes (upserts of id) must return their key: id [a step after "
+            "this one may drop it; or map: {..., changes: true} gets changes as rows with a column"
+            " _change]",
         ),
         (
             "key: name, process: {python: 'm.py:C', returns: {a: int}}",
@@ -222,7 +223,20 @@ OWN_TIMES = (
             "changes: true, returns: {a: int}}",
             'there is a column "_change" already [rename it in an earlier step]',
         ),
-        ("lookup: {file: {path: x.csv}, on: [id], add: {a: int}}", "lookup does not take"),
+        (
+            "lookup: {file: {path: x.csv}, on: [id], add: {a: int}, ordered: false}",
+            "lookup with ordered: false does not take a stream of changes (upserts of id) "
+            "[leave out ordered: the last change of a row must come last]",
+        ),
+        (
+            "lookup: {file: {path: x.csv}, on: [id], add: {a: int}}, drop: id",
+            "drop must keep the key of the changes: id",
+        ),
+        (
+            "with: {t: now()}, drop: id",
+            "with of a stream of changes does not take the processing time [a removed row would "
+            "get another value: compute it in a step before, which keeps the key of the changes]",
+        ),
         *(
             (f"key: name, window: {{{window}}}, aggregate: {{n: count(*)}}", message)
             for window, message in (

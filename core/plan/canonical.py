@@ -171,8 +171,9 @@ def _matching_text(matching: JoinMatching) -> str:
             return f"as of{f', changes by {column_text(sequence)}' if sequence else ''}"
         case ChangelogMatch(_, keys):
             return f"changes of {' and '.join(', '.join(map(quote_name, key)) for key in keys)}"
-        case TableMatch():
-            return "current rows"
+        case TableMatch(ttl_us):
+            within = "" if ttl_us is None else f" within {format_signed_duration(ttl_us)}"
+            return f"current rows{within}"
         case BroadcastMatch(key, _, in_time):
             of = "" if key is None else f" of {', '.join(map(column_text, key))}"
             return f"all that hold{of}{'' if in_time else ', as they come'}"

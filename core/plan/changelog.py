@@ -52,7 +52,7 @@ from headrace.core.plan.nodes import (
 from headrace.core.plan.nodes import (
     Apply as Applied,
 )
-from headrace.core.plan.nodes.matching import AsOfMatch
+from headrace.core.plan.nodes.matching import AsOfMatch, TableMatch
 from headrace.core.plan.nodes.windows import Count, Session, Window
 from headrace.core.plan.row_expressions import list_expressions
 from headrace.core.types.change_columns import CHANGE
@@ -246,15 +246,18 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
     raise ChangelogNotSupported(message, hint, clause)
 
 
-def check_own_times(kind: Retract, clause: str) -> None:
-    """Check that rows have event times of their own. Raises ChangelogNotSupported."""
-    if kind.has_change_times:
+def check_own_times(kind: StreamKind, clause: str, key: str = "") -> None:
+    """Check that rows have event times of their own. Raises ChangelogNotSupported.
+
+    `key` is the key of the step at which the error is reported, if it is not the clause.
+    """
+    if has_change_times(kind):
         message = (
             f"{clause} goes by the event time of rows, but rows of an aggregate, a top or a join "
             "by keys have that of their last change"
         )
         hint = "give them one in a step before, as in {from: ..., event_time: max_at}"
-        raise ChangelogNotSupported(message, hint, clause)
+        raise ChangelogNotSupported(message, hint, key or clause)
 
 
 def is_table_window(operation: Operation) -> bool:
@@ -274,6 +277,8 @@ def list_change_inputs(operations: Iterable[Operation]) -> frozenset[int | None]
             inputs.add(None)
         if isinstance(operation, Join) and isinstance(operation.matching, AsOfMatch):
             inputs |= {1} if operation.matching.has_deletes else set()
+        if isinstance(operation, Join) and isinstance(operation.matching, TableMatch):
+            inputs |= {0, 1}
     return frozenset(inputs)
 
 

@@ -299,8 +299,9 @@ def describe_matching(join: nodes.Join) -> str:
             limit = f", none older than {format_microseconds(ttl_us)}" if ttl_us is not None else ""
             order = f", at the same time by {sequence.text}" if sequence is not None else ""
             return f"as of: the latest {join.right.name} that is not later{order}{limit}"
-        case TableMatch():
-            return "rows that are there, of both inputs"
+        case TableMatch(ttl_us):
+            apart = f", at most {format_microseconds(ttl_us)} apart" if ttl_us is not None else ""
+            return f"rows that are there, of both inputs{apart}"
         case ChangelogMatch(ttl):
             expiry = ""
             if ttl is not None:

@@ -13,6 +13,7 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.plan.changelog import (
     ChangelogNotSupported,
+    check_own_times,
     describe_kind,
     has_change_times,
 )
@@ -53,6 +54,10 @@ def infer_join_kind(join: Join, left: StreamKind, right: StreamKind) -> StreamKi
     """Return the kind of a join's output. Raises ChangelogNotSupported."""
     if isinstance(join.matching, TableMatch):
         change_times = any(has_change_times(kind) for kind in (left, right))
+        if join.matching.ttl_us is not None:
+            for kind in (left, right):
+                check_own_times(kind, "ttl", "join")
+            return Retract()  # a row that is replaced later than the ttl stays
         return Retract(_derive_table_key(join, left, right), change_times)
     for side, kind in ((join.left, left), (join.right, right)):
         if not isinstance(kind, Append) and isinstance(join.matching, ConnectedMatch):
@@ -89,12 +94,6 @@ def _check_join_side(join: Join, side: JoinSide, kind: Upsert | Retract, *, is_l
                 message = f"broadcast does not take {describe_kind(kind)}"
                 raise ChangelogNotSupported(message, "join the rows instead", "broadcast")
             return
-    assert isinstance(kind, Upsert), "a join of changelogs by their keys"
-    by = {name for column in side.key for name in find_columns(column.value)}
-    if not by <= set(kind.key):
-        message = f'"{side.name}" is {describe_kind(kind)}, but is joined by other columns'
-        hint = f"join it by columns of its key: {', '.join(kind.key)}; or leave out ttl"
-        raise ChangelogNotSupported(message, hint, "join")
 
 
 def _check_versions(side: JoinSide, kind: Upsert | Retract, *, is_left: bool) -> None:

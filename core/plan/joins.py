@@ -262,14 +262,27 @@ class JoinBuilder:
         left, right = self.left.kind, self.right.kind
         if isinstance(left, Upsert) and isinstance(right, Upsert):
             keys = self._list_keys(condition)
-            if ttl is not None or joins_by_keys(keys, (left, right)):
+            if joins_by_keys(keys, (left, right)):
                 return ChangelogMatch(ttl, (left.key, right.key))
         is_append = isinstance(left, Append) and isinstance(right, Append)
-        if ttl is None and (written.emit == "at_once" or not is_append):
-            return TableMatch()
+        if not is_append or (ttl is None and written.emit == "at_once"):
+            return TableMatch(self._get_table_ttl(ttl))
         if ttl is not None:
             return IntervalMatch(-ttl.after_us, ttl.after_us, ttl.uses_processing_time)
         return IntervalMatch()
+
+    def _get_table_ttl(self, ttl: Ttl | None) -> int | None:
+        """Return the ttl of a join of rows that may be removed; report one of the wall clock."""
+        if ttl is None:
+            return None
+        if ttl.uses_processing_time:
+            message = (
+                "join: ttl by the wall clock goes with changes only if both inputs are upserts, "
+                "joined by columns of their keys"
+            )
+            at = self.step.keys_at["join"].locate()
+            self.report.add(message, at, "leave out time: processing")
+        return ttl.after_us
 
     def _list_keys(self, condition: JoinCondition) -> tuple[list[TypedExpression], ...]:
         """Return the values by which each input is joined, over its own columns."""

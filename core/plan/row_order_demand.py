@@ -23,7 +23,12 @@ from headrace.core.plan.nodes import (
     Step,
     Top,
 )
-from headrace.core.plan.nodes.matching import AsOfMatch, BroadcastMatch, ConnectedMatch
+from headrace.core.plan.nodes.matching import (
+    AsOfMatch,
+    BroadcastMatch,
+    ConnectedMatch,
+    TableMatch,
+)
 from headrace.core.plan.row_expressions import list_expressions
 
 
@@ -70,6 +75,8 @@ def needs_row_order(operation: Operation) -> bool:
                     return in_time
                 case ConnectedMatch(body):
                     return body.uses_event_time
+                case TableMatch(ttl_us=int()):
+                    return True  # a row that is written again at another time has other matches
             return isinstance(operation.matching, AsOfMatch)
     return isinstance(operation, Apply | Top)
 

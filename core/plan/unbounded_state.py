@@ -144,7 +144,7 @@ def _find_join_growth(join: Join) -> tuple[str, str] | None:
         case ConnectedMatch(body) if state := _find_endless_state(body):
             message = f'"{state}" of every key is stored forever'
             return message, 'it has no ttl, as in value("bigint", ttl="1h")'
-        case TableMatch():
+        case TableMatch(ttl_us=None):
             return "the rows of both inputs are stored until a change removes them", ""
         case ChangelogMatch(ttl=None):
             hint = "ttl: 1d drops keys that long after their last row"

@@ -139,15 +139,17 @@ class DataFrameBuilder:
             # The row before an update has no event time, and is no version.
             right = replace(right, frame=right.frame.where(f"{EVENT_TIME} is not null"))
         kind = kind_of_join(join, left.kind, right.kind)
+        match join.matching:
+            case TableMatch(ttl_us):
+                # The inputs are final tables, from which nothing is removed.
+                bounds = () if ttl_us is None else (-ttl_us, ttl_us)
+                join = replace(join, matching=IntervalMatch(*bounds))
         frame = join_in_spark(join, left.frame, right.frame, columns)
         if frame is not None:
             return {step.name: StreamFrame(frame, columns, kind)}
         changes = kind if isinstance(kind, nodes.Upsert) else None
         emitted = {step.name: (columns, kind), **self._describe_side_outputs(step, join)}
         outputs = tuple((name, of) for name, (of, _) in emitted.items())
-        if isinstance(join.matching, TableMatch):
-            # The inputs are final tables, from which nothing is removed.
-            join = replace(join, matching=IntervalMatch())
         alone = replace(step, operations=(join,))
         if isinstance(join.matching, ConnectedMatch) and join.matching.is_broadcast:
             rules = collect_rules(right.frame)

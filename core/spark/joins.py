@@ -18,7 +18,6 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     IntervalMatch,
-    TableMatch,
 )
 from headrace.core.spark.columns import Columns, quote_column
 from headrace.core.spark.executor_context import ExecutorContext
@@ -85,7 +84,7 @@ def _translate_condition(join: nodes.Join) -> str | None:
             )
             early, late = times
             return f"({condition}) and {late} - {early} between {least} and {most}"
-        case IntervalMatch(least_us=None) | ChangelogMatch(ttl=None) | TableMatch():
+        case IntervalMatch(least_us=None) | ChangelogMatch(ttl=None):
             return condition
     return None
 

@@ -90,8 +90,8 @@ def _describe_matching(matching: JoinMatching) -> dict[str, Any]:
         case ChangelogMatch(ttl, keys):
             stored = ttl and {"after_us": ttl.after_us, "processing": ttl.uses_processing_time}
             return {"changes": {"ttl": stored, "keys": [list(key) for key in keys]}}
-        case TableMatch():
-            return {"table": {}}
+        case TableMatch(ttl_us):
+            return {"table": {} if ttl_us is None else {"ttl_us": ttl_us}}
         case BroadcastMatch(key, ttl_us, in_time):
             of = None if key is None else _describe_columns(key)
             return {"everywhere": {"key": of, "ttl_us": ttl_us, "in_time": in_time}}
@@ -115,7 +115,7 @@ def _rebuild_matching(
             )
             return ChangelogMatch(ttl, (tuple(left), tuple(right)))
         case "table":
-            return TableMatch()
+            return TableMatch(document.get("ttl_us"))
         case "everywhere":
             key = None if document["key"] is None else _rebuild_columns(document["key"])
             return BroadcastMatch(key, document["ttl_us"], document["in_time"])

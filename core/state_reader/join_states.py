@@ -20,7 +20,7 @@ from headrace.core.api.state import EXPIRY, KEY, NO_CLOCK_US, SLOT
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.operators.changelog.weighted_rows import consolidate, repeat_rows
 from headrace.core.operators.folds import get_row_types
-from headrace.core.operators.joins import broadcast_join
+from headrace.core.operators.joins import broadcast_join, table_join
 from headrace.core.operators.joins.as_of_join import VERSIONS_STATE
 from headrace.core.operators.joins.join_sides import (
     LEFT,
@@ -39,6 +39,7 @@ from headrace.core.plan.nodes.matching import (
     BroadcastMatch,
     ChangelogMatch,
     IntervalMatch,
+    TableMatch,
 )
 from headrace.core.plan.nodes.windows import Session
 from headrace.core.state_reader.columns import make_unique_name, move_to_end
@@ -118,6 +119,8 @@ class JoinStateReader:
                 )
             case AsOfMatch():
                 at = {"event_time": slot}
+            case TableMatch(ttl_us=int(ttl_us)):
+                at["until"] = slot + table_join.get_retention_us(ttl_us)
         if window is None or not window.has_bounds:
             yield self._sort_rows(which, rows, at)
         elif isinstance(window.shape, Session):

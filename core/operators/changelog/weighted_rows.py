@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import SLOT, RunsLayout, StepState
+from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout, StepState
 from headrace.core.operators.run_lookup import count_lookup_rows, is_selective
 from headrace.core.types.change_columns import CHANGE, DELETED, INSERT
 from headrace.core.types.elements import (
@@ -123,12 +123,16 @@ class WeightedRows:
         name: str,
         key: Sequence[str],
         columns: Mapping[str, pl.DataType],
+        time: str | None = None,
     ) -> None:
-        """`columns` are those of a row, including those of the key."""
+        """`columns` are those of a row, including those of the key; `time` is that by which rows
+        are dropped."""
         import polars as pl
 
         self.types = {**columns, WEIGHT: pl.Int64()}
         self._key = list(key)
+        self._time = time
+        self._before_first = -1 if time is None else NO_CLOCK_US
         self._runs = state.open_runs(name, RunsLayout(self.types, tuple(key), consolidate))
         self.whole: pl.DataFrame | None = None
         """All rows, if they were read and nothing was added since."""
@@ -144,27 +148,34 @@ class WeightedRows:
 
         if rows.height:
             self.whole = self._whole_found = None
-            slotted = add_columns(rows, pl.lit(0, dtype=pl.Int64).alias(SLOT))
+            slot = pl.lit(0, dtype=pl.Int64) if self._time is None else pl.col(self._time)
+            slotted = add_columns(rows, slot.alias(SLOT))
             self._runs.add(select_columns(slotted, *self.types, SLOT))
 
     def read(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of these keys, and perhaps of others."""
         if is_selective(self._runs, keys.height):
-            return consolidate(self._select_columns(self._runs.read_keys(keys.unique(), -1)))
+            found = self._runs.read_keys(keys.unique(), self._before_first)
+            return consolidate(self._select_columns(found))
         self._runs.compact()
-        found = self._runs.read(-1, MAX_WATERMARK_US)
+        found = self._runs.read(self._before_first, MAX_WATERMARK_US)
         if self.whole is None or found is not self._whole_found:
             self.whole, self._whole_found = self._select_columns(found), found
         return self.whole
 
     @property
     def rows(self) -> int:
-        """About how many rows are stored."""
+        """The number of stored changes: about how many rows there are."""
         return self._runs.rows
 
     def take_all(self) -> pl.DataFrame:
         """Remove and return all rows."""
         return consolidate(self._select_columns(self._runs.take(0)))
+
+    def drop(self, until_us: int) -> None:
+        """Drop the rows up to this time."""
+        self.whole = self._whole_found = None
+        self._runs.drop(until_us)
 
     def take(self, keys: pl.DataFrame) -> pl.DataFrame:
         """Remove and return the rows of these keys; each key occurs once."""

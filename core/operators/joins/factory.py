@@ -39,9 +39,11 @@ def build_join(operation: nodes.Join, context: KeyedContext) -> TwoInputOperator
             from headrace.core.operators.joins.changelog_join import ChangelogJoin
 
             return ChangelogJoin(operation, operation.matching, context)
-        case TableMatch():
-            from headrace.core.operators.joins.table_join import TableJoin
+        case TableMatch(ttl_us):
+            from headrace.core.operators.joins.table_join import ExpiringTableJoin, TableJoin
 
+            if ttl_us is not None:
+                return ExpiringTableJoin(operation, ttl_us, context)
             return TableJoin(operation, context)
         case BroadcastMatch():
             from headrace.core.operators.joins.broadcast_join import BroadcastJoin

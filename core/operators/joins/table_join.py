@@ -7,6 +7,12 @@ match, or lose their last one. Whether a row has a match is decided by the rows 
 weight.
 
 A row with a null in its key matches nothing and is not stored.
+
+With `ttl`, two rows match only if their event times are at most that much apart. A change of a row
+that is older than the watermark by more than the `ttl` is late, whether it adds the row or removes
+it. So each change that is not late finds all the rows that its row matched when it was added, if
+rows are stored for twice the `ttl`. To know whether a row of the other side still has a match, they
+are stored for three times the `ttl`.
 """
 
 from __future__ import annotations
@@ -14,10 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from headrace.core.api.state import SLOT
 from headrace.core.operators.changelog.weighted_rows import (
     WeightedRows,
     consolidate,
     get_weights,
+    make_change_rows,
 )
 from headrace.core.operators.joins.join_probe import JoinProbe, ProbeIndex
 from headrace.core.operators.joins.join_sides import (
@@ -26,14 +34,15 @@ from headrace.core.operators.joins.join_sides import (
     SIDE_STATES,
     JoinSideColumns,
     SymmetricJoin,
+    compute_expired_us,
     emits_unmatched,
 )
 from headrace.core.operators.joins.matched_pairs import JoinOutput, MatchedPairs
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator, request_offload
 from headrace.core.plan import nodes
-from headrace.core.types.elements import WEIGHT
-from headrace.core.types.frames import pick_columns
+from headrace.core.types.elements import EVENT_TIME, WEIGHT
+from headrace.core.types.frames import pick_columns, to_integers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,8 +51,15 @@ SIDE_WEIGHTS = ("__left_weight", "__right_weight")
 """The weights of the two rows of a pair."""
 
 
+def get_retention_us(ttl_us: int) -> int:
+    """Return how long after its event time a row is stored."""
+    return 3 * ttl_us
+
+
 class TableJoin(SymmetricJoin, StatelessOperator):
     """The operator of a join of which at least one input is a changelog."""
+
+    _is_expiring = False
 
     def __init__(self, operation: nodes.Join, context: KeyedContext) -> None:
         self._type = operation.type
@@ -51,7 +67,9 @@ class TableJoin(SymmetricJoin, StatelessOperator):
             JoinSideColumns(operation, which, ordered=context.is_ordered) for which in (LEFT, RIGHT)
         ]
         self._rows = [
-            WeightedRows(context.state, name, side.key, side.types)
+            WeightedRows(
+                context.state, name, side.key, side.types, side.time if self._is_expiring else None
+            )
             for name, side in zip(SIDE_STATES, self._sides, strict=True)
         ]
         self._indexes: list[ProbeIndex | None] = [None, None]
@@ -122,10 +140,14 @@ class TableJoin(SymmetricJoin, StatelessOperator):
     def _probe(self, which: int, rows: pl.DataFrame, others: pl.DataFrame) -> MatchedPairs:
         return MatchedPairs(
             self._output,
-            JoinProbe(rows, self._index_rows(1 - which, others)),
+            self._build_probe(which, rows, others),
             self._project_pair_side(which, rows),
             self._project_pair_side(1 - which, others),
         )
+
+    def _build_probe(self, which: int, rows: pl.DataFrame, others: pl.DataFrame) -> JoinProbe:
+        """Return the probe of rows with equal keys."""
+        return JoinProbe(rows, self._index_rows(1 - which, others))
 
     def _index_rows(self, which: int, rows: pl.DataFrame) -> ProbeIndex:
         """Return an index of these rows; that of all rows is used until a change of the side."""
@@ -145,3 +167,49 @@ class TableJoin(SymmetricJoin, StatelessOperator):
     def _emit_alone(self, which: int, rows: pl.DataFrame) -> Iterator[Output]:
         side = self._sides[which]
         return self._output.emit(rows.drop(side.key))
+
+
+class ExpiringTableJoin(TableJoin):
+    """The operator of such a join with a `ttl`."""
+
+    _is_expiring = True
+
+    def __init__(self, operation: nodes.Join, ttl_us: int, context: KeyedContext) -> None:
+        super().__init__(operation, context)
+        self._context, self._state = context, context.state
+        self._ttl_us = ttl_us
+        self._late_to = operation.late_to
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of stored rows."""
+        return sum(rows.rows for rows in self._rows)
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Drop the rows that no change will find any more."""
+        if watermark_us > self._state.clock_us:
+            self._state.clock_us = watermark_us
+            for rows in self._rows:
+                rows.drop(compute_expired_us(watermark_us, get_retention_us(self._ttl_us)))
+        return iter(())
+
+    def _process_side(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
+        """Leave out late changes, and emit what the others change."""
+        times = to_integers(frame[EVENT_TIME])
+        is_late = times <= compute_expired_us(self._state.clock_us, self._ttl_us)
+        if is_late.any():
+            late = make_change_rows(frame.filter(is_late))
+            yield from self._context.emit_late_rows(self._late_to[which], late)
+            frame = frame.filter(~is_late)
+        if frame.height:
+            yield from super()._process_side(which, frame)
+
+    def _build_probe(self, which: int, rows: pl.DataFrame, others: pl.DataFrame) -> JoinProbe:
+        """Return the probe of rows with equal keys whose times are near each other."""
+        side, other = self._sides[which], self._sides[1 - which]
+        stored_rows = others.hstack([others[other.time].alias(SLOT)])
+        return JoinProbe(
+            rows.hstack([rows[side.time].alias(SLOT)]),
+            ProbeIndex(stored_rows, other.key, by_time=True),
+            (-self._ttl_us, self._ttl_us),
+        )

@@ -58,7 +58,7 @@ class Join:
     def has_late_rows(self) -> bool:
         """Whether rows can arrive too late to match others."""
         match self.matching:
-            case ChangelogMatch() | TableMatch() | IntervalMatch(least_us=None):
+            case ChangelogMatch() | TableMatch(ttl_us=None) | IntervalMatch(least_us=None):
                 return False
             case IntervalMatch(uses_processing_time=processing):
                 return not processing

@@ -63,8 +63,11 @@ class ChangelogMatch:
 class TableMatch:
     """A join of which at least one input is a changelog: the join of the rows that are there.
 
-    Unlike `ChangelogMatch`, rows may be joined by any columns, and need no key.
+    Unlike `ChangelogMatch`, rows may be joined by any columns, and need no key. With `ttl`, the
+    event times of two rows are at most that much apart, and changes of older rows are late.
     """
+
+    ttl_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

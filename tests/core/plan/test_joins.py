@@ -297,12 +297,9 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
             "a join in time does not take a stream of changes",
         ),
         (
-            "join: {left: orders, right: paid, on: id = order, ttl: 1h}, select: [id]",
-            "a join in time does not take a stream of changes (upserts of order) [without within,",
-        ),
-        (
-            "join: {left: now, right: paid, on: now.name = paid.name, ttl: 1h}, select: [id]",
-            "[join it by columns of its key: id; or leave out ttl]",
+            "join: {left: orders, right: paid, on: id = order, ttl: {after: 1h, time: processing}}",
+            "join: ttl by the wall clock goes with changes only if both inputs are upserts, joined "
+            "by columns of their keys [leave out time: processing]",
         ),
     ],
 )
@@ -372,3 +369,25 @@ sinks:
         '6: step "s": the rows of both inputs are stored forever '
         "[ttl: 1h drops rows that long after their event time]"
     ]
+
+
+def test_a_join_of_changes_by_other_columns_with_a_ttl_has_no_key(tmp_path: Path) -> None:
+    step = "join: {left: orders, right: paid, on: orders.name = paid.name, ttl: 1h}, select: [id]"
+    plan = plan_of(tmp_path, over_both(step))
+    joined = plan.part("s")
+    assert isinstance(joined, nodes.Step)
+    assert joined.inputs == ("orders", "paid@retract")
+    join = joined.operations[0]
+    assert isinstance(join, nodes.Join)
+    assert join.matching == TableMatch(3600 * SECOND_US)
+    assert plan.streams["s"].kind == nodes.Retract()
+
+
+def test_a_ttl_goes_by_times_of_rows_and_not_of_changes(tmp_path: Path) -> None:
+    text = over_both("join: {left: first, right: paid, on: first.name = paid.name, ttl: 1h}")
+    text = text.replace("steps:", "steps:\n  first: {from: orders, key: name, top: {n: 1, by: id}}")
+    assert any(
+        "ttl goes by the event time of rows, but rows of an aggregate, a top or a join by keys "
+        "have that of their last change" in line
+        for line in said(tmp_path, text)
+    ), said(tmp_path, text)

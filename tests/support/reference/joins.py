@@ -12,6 +12,7 @@ from headrace.core.plan.nodes.matching import (
     BroadcastMatch,
     IntervalMatch,
     JoinMatching,
+    TableMatch,
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Window
@@ -149,6 +150,8 @@ def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:
     match join.matching:
         case IntervalMatch(least_us=int(least), most_us=int(most)):
             return least <= apart <= most
+        case TableMatch(ttl_us=int(ttl_us)):
+            return abs(apart) <= ttl_us
         case AsOfMatch(ttl_us):
             if right.row.time is None:
                 return False

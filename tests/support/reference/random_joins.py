@@ -111,7 +111,7 @@ def steps(draw: st.DrawFn) -> str:
 def pipelines(draw: st.DrawFn) -> str:
     """Return the text of a pipeline from `left` and `right` to `out`, all in memory."""
     if not draw(st.integers(0, 7)):
-        return draw(version_pipelines())
+        return draw(st.one_of(version_pipelines(), expiring_pipelines()))
     source = f"schema: {SCHEMA}, event_time: at, watermark: {{delay: {SPREAD_S}s}}"
     text = f"steps:\n{draw(steps())}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
     left = f"sources:\n  a: {{memory: {{data: left}}, {source}}}\n"
@@ -137,6 +137,31 @@ def version_pipelines(draw: st.DrawFn) -> str:
         f"sources:\n  a: {{memory: {{data: left}}, schema: {SCHEMA}, {source}}}\n"
         f"  b: {{memory: {{data: right}}, schema: {of_changes}, {source}}}\n"
         f"steps:\n{before}  step: {{join: {{{join}}}, {BOTH}}}\n"
+        "sinks:\n  out: {from: step, memory: {data: out}}\n"
+    )
+
+
+@st.composite
+def expiring_pipelines(draw: st.DrawFn) -> str:
+    """Return the text of a pipeline that joins rows of tables, near each other in time."""
+    source = f"event_time: at, watermark: {{delay: {SPREAD_S + 1}s}}"  # no change is late
+    type = draw(st.sampled_from(TYPES))
+    texts, steps = "", ""
+    for name, data in (("a", "left"), ("b", "right")):
+        table = draw(TABLES)
+        changes = f"{SCHEMA[:-1]}, {CHANGE}: string}}, on_error: skip, {table}" if table else SCHEMA
+        texts += f"  {name}: {{memory: {{data: {data}}}, schema: {changes}, {source}}}\n"
+        dedup = ", dedup: {key: [k, s], keep: last, order: event_time}"
+        clauses = "" if table or (name == "b" and "dedup" not in steps) else dedup
+        steps += f"  some_{name}: {{from: {name}, where: v is not null{clauses}}}\n"
+    on = draw(st.sampled_from(["a.v = b.v", "a.v = b.k", "a.x = b.x and a.v < b.v"]))
+    ttl = draw(st.sampled_from(["1s", "5s"]))
+    join = f"left: {{from: some_a, as: a}}, right: {{from: some_b, as: b}}, on: '{on}'"
+    columns = ALONE if type in ("semi", "anti") else BOTH
+    return (
+        f"sources:\n{texts}steps:\n{steps}"
+        f"  joined: {{join: {{{join}, type: {type}, ttl: {ttl}}}, {columns}}}\n"
+        "  step: {from: joined, key: k, aggregate: {n: count(*), total: sum(v), last: max(at)}}\n"
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
     )
 

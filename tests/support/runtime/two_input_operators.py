@@ -19,7 +19,7 @@ from headrace.core.operators.operator import Output, TwoInputOperator
 from headrace.core.plan.nodes import ComputedColumn, Filter, Join, JoinSide, JoinType
 from headrace.core.plan.nodes.matching import JoinMatching
 from headrace.core.types.data_types import Field, Schema, to_polars
-from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US, WEIGHT
 from headrace.core.types.key_groups import compute_owned_groups, partition_by_owner
 from headrace.core.types.row_order import add_row_order
 from headrace.state.memory.backend import MemoryBackend
@@ -62,6 +62,8 @@ class Inputs:
     parallelism: int = 1
     backend: StateBackend = field(default_factory=MemoryBackend)
     came: int = 0
+    weight: int | None = None
+    """The weight of rows; None: they have none."""
 
     def __post_init__(self) -> None:
         self._begin(())
@@ -99,6 +101,8 @@ class Inputs:
             frame = frame.with_columns(stamps.cast(pl.Datetime("us", "UTC")))
         if deletes is not None:
             frame = frame.with_columns(pl.Series(DELETE, list(deletes), dtype=pl.Boolean))
+        if self.weight is not None:
+            frame = frame.with_columns(pl.lit(self.weight, dtype=pl.Int64).alias(WEIGHT))
         frame = add_row_order(frame, pl.int_range(self.came, self.came + frame.height, eager=True))
         self.came += len(rows)
         return frame

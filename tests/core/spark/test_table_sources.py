@@ -149,15 +149,7 @@ def test_as_of_sees_the_same_versions_of_a_table_in_a_batch(
     text = VERSIONS.replace("TABLE", table).replace("PARALLELISM", str(parallelism))
     config.write_text(text)
     chance = random.Random(f"{table} {parallelism}")
-    for folder in ("in", "orders"):
-        (tmp_path / folder).mkdir()
-    for at in range(3):
-        (tmp_path / f"in/{at}.jsonl").write_text("\n".join(map(json.dumps, changes(chance, 40))))
-    orders = [
-        {"id": chance.randrange(9), "number": at, "at": f"2026-01-01T00:00:{at % 60:02}Z"}
-        for at in range(120)
-    ]
-    (tmp_path / "orders/0.jsonl").write_text("\n".join(map(json.dumps, orders)))
+    write_changes_and_orders(tmp_path, chance)
     found = []
     for run in (lambda: stream(config), lambda: batch(spark, config)):
         run()
@@ -172,6 +164,75 @@ def test_as_of_sees_the_same_versions_of_a_table_in_a_batch(
     assert found[0] == found[1]
     assert all(map(len, found[0]))
     assert sum(1 for number, city, seq in found[0][0] if city is not None) > 20
+
+
+VALUES = """
+name: values
+settings: {parallelism: PARALLELISM}
+sources:
+  orders:
+    files: {path: orders}
+    schema: {id: bigint, number: bigint, at: timestamp}
+    event_time: at
+    watermark: {delay: 1h}
+  cities:
+    files: {path: in}
+    schema: {id: bigint, city: string, seq: bigint, at: timestamp}
+    event_time: at
+    watermark: {delay: 1h}
+    table: {key: id, sequence: seq}
+    on_error: skip
+steps:
+  placed:
+    from: cities
+    lookup: {file: {path: lands.csv}, on: [city], add: [land], on_miss: drop}
+  shouted:
+    from: placed
+    map: {python: "m.py:shout", mode: row, returns: {id: bigint, land: string, at: timestamp}}
+  lands: {from: shouted, key: land, aggregate: {n: count(*), most: max(id)}}
+  near:
+    join: {left: orders, right: cities, on: number % 8 = cities.seq, type: full, ttl: 5s}
+    select: {number: number, city: city}
+  cities_near: {from: near, key: city, aggregate: {n: count(*), total: sum(number)}}
+sinks:
+  out: {from: lands, files: {path: out, mode: overwrite}}
+  pairs: {from: cities_near, files: {path: pairs, mode: overwrite}}
+"""
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_values_of_tables_and_joins_with_a_ttl_are_the_same_in_a_batch(
+    spark: SparkSession, tmp_path: Path, parallelism: int
+) -> None:
+    config = tmp_path / "values.yaml"
+    config.write_text(VALUES.replace("PARALLELISM", str(parallelism)))
+    (tmp_path / "lands.csv").write_text("city,land\na,AT\nb,IT\n")
+    (tmp_path / "m.py").write_text(
+        "def shout(row):\n"
+        "    if row['id'] == 3:\n        return None\n"
+        "    return {'id': row['id'], 'land': row['land'] + '!', 'at': row['at']}\n"
+    )
+    chance = random.Random(parallelism + 4)
+    write_changes_and_orders(tmp_path, chance)
+    found = []
+    for run in (lambda: stream(config), lambda: batch(spark, config)):
+        run()
+        found.append((table_of(tmp_path / "out", "land"), table_of(tmp_path / "pairs", "city")))
+    assert found[0] == found[1]
+    assert all(map(len, found[0]))
+
+
+def write_changes_and_orders(folder: Path, chance: random.Random) -> None:
+    """Write files of changes and of orders."""
+    for name in ("in", "orders"):
+        (folder / name).mkdir()
+    for at in range(3):
+        (folder / f"in/{at}.jsonl").write_text("\n".join(map(json.dumps, changes(chance, 40))))
+    orders = [
+        {"id": chance.randrange(9), "number": at, "at": f"2026-01-01T00:00:{at % 60:02}Z"}
+        for at in range(120)
+    ]
+    (folder / "orders/0.jsonl").write_text("\n".join(map(json.dumps, orders)))
 
 
 WRITE_FULL = """

@@ -77,13 +77,7 @@ class ValuesNotRepeatable(ChangelogNotSupported):
 def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
     """Return the kind of an operation's output. Raises ChangelogNotSupported."""
     if isinstance(operation, ChangelogConversion):
-        if operation.form == "full":
-            return Append()
-        names = tuple(column.name for column in operation.key)
-        change_times = has_change_times(kind)
-        if operation.output == "retract" and operation.form is None:
-            return Retract(names, change_times)
-        return Upsert(names, has_deletes=True, has_change_times=change_times)
+        return _infer_converted_kind(operation, kind)
     if isinstance(operation, Dedup) and operation.changes is not None:
         return kind
     if isinstance(operation, ChangeColumn):
@@ -119,6 +113,17 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
     clause = _clause(operation)
     hint = "put it into a step after this one" if isinstance(operation, RowTime) else ""
     raise ChangelogNotSupported(f"{clause} does not take {describe_kind(kind)}", hint, clause)
+
+
+def _infer_converted_kind(conversion: ChangelogConversion, kind: StreamKind) -> StreamKind:
+    """Return the kind of a conversion's output."""
+    if conversion.form == "full":
+        return Append()
+    names = tuple(column.name for column in conversion.key)
+    change_times = has_change_times(kind)
+    if conversion.output == "retract" and conversion.form is None:
+        return Retract(names, change_times)
+    return Upsert(names, has_deletes=True, has_change_times=change_times)
 
 
 def _check_repeatable(operation: Lookup | Map, kind: Upsert) -> None:
@@ -194,7 +199,6 @@ def with_input_kind(operation: Operation, kind: StreamKind) -> Operation:
 
 def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
     """Return the kind of an operation's output over retractions."""
-    clause = _clause(operation)
     described = describe_kind(kind)
     for each in list_expressions(operation):
         if any(isinstance(node, ProcessingTime) for node in walk(each.typed)):
@@ -233,17 +237,22 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
         case Aggregate() | Top():
             message = f"ttl does not go with {described}: a row stays until a change deletes it"
             raise ChangelogNotSupported(message, clause="ttl")
-    hint, message = "", f"{clause} does not take {described}"
-    if isinstance(operation, Process):
-        hint = CHANGES_HINT.format(clause, ", order: arrival")
-    if isinstance(operation, Map | Lookup):
-        if kind.key is None:
-            message += " without a key"
-        hint = "put it before the step that drops the key, or before the join or union"
-        if isinstance(operation, Map):
-            hint = f"{CHANGES_HINT.format(clause, '')}; or {hint}"
-        raise ValuesNotRepeatable(message, hint, clause)
-    raise ChangelogNotSupported(message, hint, clause)
+    raise _reject_retractions(operation, kind)
+
+
+def _reject_retractions(operation: Operation, kind: Retract) -> ChangelogNotSupported:
+    """Return the error of an operation that does not take rows which may be removed."""
+    clause = _clause(operation)
+    message = f"{clause} does not take {describe_kind(kind)}"
+    if not isinstance(operation, Map | Lookup):
+        is_class = isinstance(operation, Process)
+        hint = CHANGES_HINT.format(clause, ", order: arrival") if is_class else ""
+        return ChangelogNotSupported(message, hint, clause)
+    hint = "put it before the step that drops the key, or before the join or union"
+    if isinstance(operation, Map):
+        hint = f"{CHANGES_HINT.format(clause, '')}; or {hint}"
+    lacks = " without a key" if kind.key is None else ""
+    return ValuesNotRepeatable(f"{message}{lacks}", hint, clause)
 
 
 def check_own_times(kind: StreamKind, clause: str, key: str = "") -> None:

@@ -37,7 +37,7 @@ FLOORS = (
     {"errors"},
     {"types"},
     {"api", "expressions"},
-    {"aggregates", "process", "windows"},
+    {"aggregates", "process", "windows", "sql"},
     {"pipeline", "queries"},
     {"plan", "coordination"},
     {"operators"},

@@ -21,7 +21,8 @@ from headrace.core.expressions.parsing.syntax_tree import (
     replace_nodes,
 )
 from headrace.core.expressions.typed import ExpressionError
-from headrace.core.queries.parser import SelectItem, SelectQuery
+from headrace.core.queries.parser import SelectQuery
+from headrace.core.sql.syntax_tree import SelectItem
 from headrace.core.types.data_types import INT, Schema
 
 
@@ -65,7 +66,7 @@ def _expand_item(item: SelectItem, query: SelectQuery, schema: Schema) -> Iterat
         message = f'unknown table "{item.name}"'
         raise ExpressionError(message, star.span, suggest_name(item.name, [query.alias]))
     for name in schema.names:
-        yield SelectItem(Name(star.span, name), name)
+        yield SelectItem(Name(star.span, name), name, star.span)
 
 
 def _check_names(items: tuple[SelectItem, ...]) -> None:

@@ -285,9 +285,12 @@ class RecursiveDescentParser(ExpressionParser):
         order = special_forms.parse_within_group_clause(self)
         condition = special_forms.parse_filter_clause(self)
         span = name.span.extend_to(self.previous_token.span)
-        if self.is_at("over"):
-            raise foreign_syntax.window_function_error(self, name.text.lower())
-        return CallNode(span, name.text.lower(), name.span, arguments, distinct, condition, order)
+        call = CallNode(span, name.text.lower(), name.span, arguments, distinct, condition, order)
+        return self.parse_window(call) if self.is_at("over") else call
+
+    def parse_window(self, call: CallNode) -> SyntaxNode:
+        """Parse `over` after the call of a function, which only queries allow."""
+        raise foreign_syntax.window_function_error(self, call.name)
 
     def parse_arguments(self) -> tuple[SyntaxNode, ...]:
         found = [self._parse_argument()]

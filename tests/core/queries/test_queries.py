@@ -107,7 +107,7 @@ def test_a_star_is_the_columns_of_the_table() -> None:
         ("select n from s a left join t on x", "a join is not supported", "one table"),
         ("select n from (select 1)", "a query inside a query is not supported", "one table"),
         ("select n from s where n in (select 1)", "a query inside a query", "one table"),
-        ("select sum(n) over (partition by x) from s", "window functions are not", "one table"),
+        ("select sum(n) over (partition by x) from s", "a window function is not", "one table"),
         ("select n from s union all select 1", "a union of queries is not", "one table"),
         ("with a as (select 1) select 1", "with is not supported", "one table"),
         ("select n from s group by rollup(n)", "rollup is not supported", "one table"),

@@ -1,0 +1,262 @@
+"""Parser of queries: from text to a syntax tree, with Spark's grammar.
+
+[with name as (query), ...] select ... [union | intersect | except ...] [order by items]
+[limit number] [offset number]
+
+select [distinct] items [from tables] [lateral view ...] [where condition] [group by expressions]
+[having condition] [qualify condition] [window name as (...)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.core.expressions.parsing.special_forms import parse_sort_items
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    Member,
+    Name,
+    Star,
+    SyntaxNode,
+)
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.sql.clause_parser import ClauseParser
+from headrace.core.sql.syntax_tree import (
+    NamedQuery,
+    Operator,
+    Query,
+    QueryBody,
+    Select,
+    SelectItem,
+    SetOperation,
+    Subquery,
+    Values,
+)
+from headrace.core.sql.table_parser import (
+    CLAUSE_WORDS,
+)
+
+_LIMIT_HINT = "write order by ... limit 10"
+_FOREIGN_CLAUSES = {
+    **{"sort": "sort by", "cluster": "cluster by", "distribute": "distribute by"},
+    **{"fetch": "fetch", "into": "into"},
+}
+_FOREIGN_HINTS = {
+    **dict.fromkeys(("sort by", "cluster by", "distribute by"), "rows are distributed by the plan"),
+    "fetch": _LIMIT_HINT,
+    "into": "a sink writes the rows of a step",
+}
+
+
+def parse_query(text: str) -> Query:
+    """Return the query that a text says, or raise an ExpressionError.
+
+    >>> parse_query("select a, b + 1 from t").body.items[1].name
+    'b + 1'
+    """
+    return QueryParser(text.rstrip().removesuffix(";")).parse()
+
+
+class QueryParser(ClauseParser):
+    """A parser of queries; the expressions in them are its base's."""
+
+    def parse(self) -> Query:
+        """Parse the whole text."""
+        if self.is_at_end:
+            raise ExpressionError("wanted a query, got nothing", self.current_token.span)
+        query = self.parse_whole_query()
+        if not self.is_at_end:
+            self._refuse_foreign_clause()
+            raise self.unexpected_token_error("the end of the query")
+        return query
+
+    def is_at_query(self) -> bool:
+        ahead = 0
+        while self.peek(ahead).text == "(":
+            ahead += 1
+        word, after = self.peek(ahead).text.lower(), self.peek(ahead + 1)
+        if word == "with":
+            return after.kind in ("word", "quoted")
+        return word == "select" or (word == "values" and not ahead and after.kind != "end")
+
+    def parse_whole_query(self) -> Query:
+        start = self.current_token
+        named = self._parse_named() if self.accept("with") else ()
+        body = self._parse_sets()
+        places: dict[str, Span] = {}
+        order_by = parse_sort_items(self) if self.accept_by("order", places) else ()
+        self._refuse_foreign_clause()
+        limit, offset = None, 0
+        while self.is_at("limit", "offset"):
+            word = self.take()
+            places[word.text.lower()] = word.span
+            if word.text.lower() == "offset":
+                offset = self._parse_count()
+            elif not self.accept("all"):
+                limit = self._parse_count()
+        self._refuse_foreign_clause()
+        span = start.span.extend_to(self.previous_token.span)
+        return Query(span, body, named, order_by, limit, offset, places)
+
+    def _parse_named(self) -> tuple[NamedQuery, ...]:
+        if self.is_at("recursive"):
+            message = "with recursive is not supported"
+            raise ExpressionError(message, self.current_token.span)
+        found = [self._parse_one_named()]
+        while self.accept(","):
+            found.append(self._parse_one_named())
+        return tuple(found)
+
+    def _parse_one_named(self) -> NamedQuery:
+        token = self.parse_name("the name of a query")
+        columns = self.parse_names() if self.is_at("(") else ()
+        self.accept("as")
+        self.expect("(")
+        query = self.parse_whole_query()
+        self.expect(")")
+        return NamedQuery(Name(token.span, token.value), query, columns)
+
+    def _parse_sets(self) -> QueryBody:
+        """Parse queries with `union` and `except` between them."""
+        body = self._parse_intersections()
+        while self.is_at("union", "except", "minus"):
+            body = self._parse_set_operation(body, self._parse_intersections)
+        return body
+
+    def _parse_intersections(self) -> QueryBody:
+        body = self._parse_body()
+        while self.is_at("intersect"):
+            body = self._parse_set_operation(body, self._parse_body)
+        return body
+
+    def _parse_set_operation(
+        self, left: QueryBody, parse_operand: Callable[[], QueryBody]
+    ) -> SetOperation:
+        word = self.take()
+        is_all = bool(self.accept("all"))
+        if not is_all:
+            self.accept("distinct")
+        keyword = word.span.extend_to(self.previous_token.span)
+        operators: dict[str, Operator] = {
+            **{"union": "union", "intersect": "intersect"},
+            **{"except": "except", "minus": "except"},
+        }
+        right = parse_operand()
+        operator = operators[word.text.lower()]
+        return SetOperation(left.span.extend_to(right.span), keyword, operator, is_all, left, right)
+
+    def _parse_body(self) -> QueryBody:
+        if self.is_at("(") and self.is_at_query():
+            self.take()
+            query = self.parse_whole_query()
+            self.expect(")")
+            return query
+        if self.is_at("values"):
+            return self._parse_values()
+        return self._parse_select()
+
+    def _parse_values(self) -> Values:
+        start = self.expect("values")
+        rows = [self._parse_row()]
+        while self.accept(","):
+            rows.append(self._parse_row())
+        return Values(start.span.extend_to(self.previous_token.span), tuple(rows))
+
+    def _parse_row(self) -> tuple[SyntaxNode, ...]:
+        node = self.parse_expression()
+        is_row = isinstance(node, CallNode) and node.name == "struct"
+        return node.arguments if is_row and isinstance(node, CallNode) else (node,)
+
+    def _parse_select(self) -> Select:
+        start = self.expect("select")
+        places = {"select": start.span}
+        is_distinct = bool(self.accept("distinct"))
+        if not is_distinct and not self.next_token.text.startswith((",", ".")):
+            self.accept("all")
+        items = [self._parse_item()]
+        while self.accept(","):
+            items.append(self._parse_item())
+        self._refuse_foreign_clause()
+        table = self.parse_tables() if self.accept_clause("from", places) else None
+        views = self.parse_views()
+        where = self.parse_expression() if self.accept_clause("where", places) else None
+        group_by = self.parse_group_by(places)
+        having = self.parse_expression() if self.accept_clause("having", places) else None
+        qualify = self.parse_expression() if self.accept_clause("qualify", places) else None
+        windows = self.parse_windows() if self.accept_clause("window", places) else {}
+        if qualify is None and self.accept_clause("qualify", places):
+            qualify = self.parse_expression()
+        self._refuse_foreign_clause()
+        span = start.span.extend_to(self.previous_token.span)
+        return Select(
+            span, tuple(items), is_distinct, table, views, where, group_by, having, qualify,
+            windows, places,
+        )  # fmt: skip
+
+    def _refuse_foreign_clause(self) -> None:
+        word, before = self.current_token, self.previous_token
+        if before.text.lower() == "top" and word.kind == "number":
+            raise ExpressionError("top is not supported", before.span, _LIMIT_HINT)
+        if self.is_at(*_FOREIGN_CLAUSES) and self.next_token.text not in (",", ")", ""):
+            what = _FOREIGN_CLAUSES[word.text.lower()]
+            raise ExpressionError(f"{what} is not supported", word.span, _FOREIGN_HINTS[what])
+
+    def _parse_item(self) -> SelectItem:
+        first = self.current_token
+        if (self.is_at(*CLAUSE_WORDS) and not self._is_column_ahead()) or self.is_at_end:
+            error = self.unexpected_token_error("a column of the result")
+            hint = "" if self.is_at_end else f"a column of that name is written `{first.text}`"
+            raise ExpressionError(error.message, error.span, error.hint or hint)
+        if self.is_at("*"):
+            return self._check_star(SelectItem(Star(self.take().span), "", first.span))
+        if self.next_token.text == "." and self.peek(2).text == "*":
+            self.take()
+            self.take()
+            span = first.span.extend_to(self.take().span)
+            return self._check_star(SelectItem(Star(span), first.value, first.span))
+        node = self.parse_expression()
+        aliases = self._parse_item_aliases()
+        match node:
+            case _ if len(aliases) == 1:
+                return SelectItem(node, aliases[0].name, aliases[0].span, aliases)
+            case Name(name=name) | Member(name=name):
+                written = name
+            case _:
+                written = " ".join(self.source_text(node.span).split())
+        return SelectItem(node, written, node.span, aliases)
+
+    def _is_column_ahead(self) -> bool:
+        """Whether the word of a clause is the name of a column here."""
+        ahead = self.next_token
+        if self.is_at("order", "group", "sort", "cluster", "distribute"):
+            return ahead.text.lower() != "by"
+        after = () if self.is_at("from") else ("as", "from")
+        return ahead.kind == "symbol" or ahead.text.lower() in after
+
+    def _check_star(self, item: SelectItem) -> SelectItem:
+        if self.is_at("except") and self.next_token.text == "(":
+            message = "* except (...) is not supported"
+            raise ExpressionError(message, self.current_token.span, "write the columns by name")
+        return item
+
+    def _parse_item_aliases(self) -> tuple[Name, ...]:
+        if self.accept("as"):
+            if self.is_at("("):
+                return self.parse_names()
+            token = self.parse_alias_name()
+        elif self.is_at_alias():
+            token = self.take()
+        else:
+            return ()
+        return (Name(token.span, token.value),)
+
+    def _parse_word(self) -> SyntaxNode:
+        if self.previous_token.text == "(" and self.is_at_query():
+            query = self.parse_whole_query()
+            return Subquery(query.span, query)
+        return super()._parse_word()
+
+    def _parse_count(self) -> int:
+        if not self.current_token.text.isdecimal():
+            raise self.unexpected_token_error("a number of rows")
+        return int(self.take().text)

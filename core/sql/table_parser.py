@@ -1,0 +1,218 @@
+"""Parser of what follows `from`: tables, their joins, and lateral views."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from headrace.core.expressions.parsing.lexer import SqlToken
+from headrace.core.expressions.parsing.parser import RecursiveDescentParser
+from headrace.core.expressions.parsing.syntax_tree import CallNode, Name, SyntaxNode
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.sql.syntax_tree import (
+    DerivedTable,
+    JoinedTable,
+    JoinKind,
+    LateralView,
+    Query,
+    TableItem,
+    TableName,
+)
+
+CLAUSE_WORDS = frozenset(
+    "from where group having qualify window order sort cluster distribute limit offset".split()
+)
+"""The words with which a clause begins."""
+SET_WORDS = ("union", "intersect", "except", "minus")
+JOIN_WORDS = frozenset("join inner left right full cross natural semi anti".split())
+RESERVED_WORDS = (
+    CLAUSE_WORDS | JOIN_WORDS | {*SET_WORDS, "on", "using", "lateral", "tablesample", "for"}
+)
+"""The words that are no alias, unless they are in back quotes."""
+_TABLE_CLAUSES = {"tablesample": "tablesample", "pivot": "pivot", "unpivot": "unpivot"}
+WINDOW_TABLE_HINT = (
+    "group by tumble(time, interval 10 seconds), hop(...), cumulate(...) or session(...)"
+)
+QUOTES_HINT = "a name is quoted with `, a text with ' or \""
+
+
+class TableParser(RecursiveDescentParser):
+    """A parser of tables; the queries in parentheses are its subclass's."""
+
+    @abstractmethod
+    def parse_whole_query(self) -> Query:
+        """Parse a query, up to the token that does not continue it."""
+
+    @abstractmethod
+    def is_at_query(self) -> bool:
+        """Whether a query begins here."""
+
+    def parse_tables(self) -> TableItem:
+        """Parse the tables after `from`, with commas between them."""
+        item = self._parse_joined()
+        while comma := self.accept(","):
+            right = self._parse_joined()
+            span = item.span.extend_to(right.span)
+            item = JoinedTable(span, comma.span, item, right, "cross", is_comma=True)
+        return item
+
+    def parse_views(self) -> tuple[LateralView, ...]:
+        """Parse the lateral views after the tables."""
+        views = []
+        while self.is_at("lateral") and self.next_token.text.lower() == "view":
+            views.append(self._parse_view())
+        if self.is_at("lateral"):
+            raise _lateral_error(self.current_token.span)
+        return tuple(views)
+
+    def _parse_joined(self) -> TableItem:
+        item = self._parse_table()
+        while self.is_at(*JOIN_WORDS):
+            item = self._parse_join(item)
+        return item
+
+    def _parse_join(self, left: TableItem) -> TableItem:
+        start = self.current_token
+        is_natural = bool(self.accept("natural"))
+        kind = self._parse_kind()
+        self.expect("join")
+        keyword = start.span.extend_to(self.previous_token.span)
+        right = self._parse_table()
+        on, using = None, tuple[Name, ...]()
+        if self.accept("on"):
+            on = self.parse_expression()
+        elif self.accept("using"):
+            using = self.parse_names()
+        span = left.span.extend_to(self.previous_token.span)
+        return JoinedTable(span, keyword, left, right, kind, on, using, is_natural)
+
+    def _parse_kind(self) -> JoinKind:
+        word = self.accept(*(JOIN_WORDS - {"join", "natural"}))
+        if word is None:
+            return "inner"
+        kind = word.text.lower()
+        if kind == "left" and (half := self.accept("semi", "anti")):
+            kind = half.text.lower()
+        elif kind in ("left", "right", "full"):
+            self.accept("outer")
+        kinds: dict[str, JoinKind] = {
+            **{"inner": "inner", "left": "left", "right": "right", "full": "full"},
+            **{"semi": "semi", "anti": "anti", "cross": "cross"},
+        }
+        return kinds[kind]
+
+    def _parse_table(self) -> TableItem:
+        start = self.current_token
+        if self.accept("("):
+            return self._parse_parenthesized(start.span)
+        if self.is_at("values"):
+            query = self.parse_whole_query()
+            return self._name_query(query, start.span.extend_to(self.previous_token.span))
+        if self.current_token.kind == "string":
+            message = f"wanted the name of a table, got {start.text}"
+            raise ExpressionError(message, start.span, QUOTES_HINT)
+        name = self.parse_name("the name of a table")
+        span, written = name.span, name.value
+        while self.accept("."):
+            part = self.parse_name("a name")
+            span, written = span.extend_to(part.span), f"{written}.{part.value}"
+        if self.is_at("("):
+            raise self._table_function_error(written, span)
+        as_of = self._parse_as_of()
+        if self.is_at(*_TABLE_CLAUSES):
+            what = _TABLE_CLAUSES[self.current_token.text.lower()]
+            raise ExpressionError(f"{what} is not supported", self.current_token.span)
+        alias, alias_span, columns = self._parse_alias()
+        return TableName(span, written, alias or written, alias_span or span, columns, as_of)
+
+    def _parse_as_of(self) -> SyntaxNode | None:
+        if not (self.is_at("for") and self.next_token.text.lower() == "system_time"):
+            return None
+        self.take()
+        self.take()
+        self.expect("as")
+        self.expect("of")
+        return self.parse_value()
+
+    def _table_function_error(self, name: str, span: Span) -> ExpressionError:
+        if name.lower() == "lateral":
+            return _lateral_error(span)
+        if name.lower() in ("table", "tumble", "hop", "cumulate", "session", "window"):
+            inner = self.next_token.text.upper() if name.lower() == "table" else name.upper()
+            message = f"windows are not tables here, got {inner}(...)"
+            return ExpressionError(message, span, WINDOW_TABLE_HINT)
+        message = f"a function is no table, got {name}(...)"
+        return ExpressionError(message, span, "lateral view explode(...) makes rows of an array")
+
+    def _parse_parenthesized(self, start: Span) -> TableItem:
+        if not self.is_at_query():
+            item = self.parse_tables()
+            self.expect(")")
+            return item
+        query = self.parse_whole_query()
+        end = self.expect(")")
+        return self._name_query(query, start.extend_to(end.span))
+
+    def _name_query(self, query: Query, span: Span) -> DerivedTable:
+        alias, alias_span, columns = self._parse_alias()
+        return DerivedTable(span, query, alias, alias_span or span, columns)
+
+    def _parse_alias(self) -> tuple[str, Span | None, tuple[Name, ...]]:
+        """Parse `as t (a, b)`, each part of which may be missing."""
+        if self.accept("as"):
+            token = self.parse_alias_name()
+        elif self.is_at_alias():
+            token = self.take()
+        else:
+            return "", None, ()
+        columns = self.parse_names() if self.is_at("(") else ()
+        return token.value, token.span, columns
+
+    def parse_alias_name(self) -> SqlToken:
+        """Read the name after `as`."""
+        if self.current_token.kind == "string":
+            token = self.current_token
+            raise ExpressionError(f"wanted a name, got {token.text}", token.span, QUOTES_HINT)
+        return self.parse_name("a name")
+
+    def is_at_alias(self) -> bool:
+        """Whether the current token names what is before it."""
+        if self.current_token.kind == "quoted":
+            return True
+        return self.current_token.kind == "word" and not self.is_at(*RESERVED_WORDS)
+
+    def parse_names(self) -> tuple[Name, ...]:
+        """Parse names in parentheses."""
+        self.expect("(")
+        names = [self.parse_name("a name")]
+        while self.accept(","):
+            names.append(self.parse_name("a name"))
+        self.expect(")")
+        return tuple(Name(token.span, token.value) for token in names)
+
+    def _parse_view(self) -> LateralView:
+        start = self.take()
+        self.take()
+        is_outer = bool(self.accept("outer"))
+        generator = self.parse_value()
+        if not isinstance(generator, CallNode):
+            message = "wanted a generator such as explode(items)"
+            raise ExpressionError(message, generator.span)
+        table, columns = "", list[Name]()
+        if self.is_at_alias() and not self.is_at("as"):
+            table = self.take().value
+        if self.accept("as"):
+            columns.append(self._parse_column())
+            while self.accept(","):
+                columns.append(self._parse_column())
+        span = start.span.extend_to(self.previous_token.span)
+        return LateralView(span, generator, table, tuple(columns), is_outer)
+
+    def _parse_column(self) -> Name:
+        token = self.parse_name("the name of a column")
+        return Name(token.span, token.value)
+
+
+def _lateral_error(span: Span) -> ExpressionError:
+    message = "lateral before a query is not supported"
+    hint = "join its table; lateral view explode(...) makes rows of an array"
+    return ExpressionError(message, span, hint)

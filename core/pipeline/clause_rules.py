@@ -35,6 +35,20 @@ NEVER_LATE_HINT = "rows are never late there"
 ANY_STATEFUL = ", ".join(STATEFUL_CLAUSES)
 CLAUSES_BEFORE_STATE = "explode, where, map, with, lookup"
 
+QUERY_HINT = "the query says it; another step may read this one"
+
+QUERY_RULES = (
+    KeyRule(
+        "join, connect, broadcast, explode, where, map, with, lookup, key, window, aggregate, "
+        "apply, top, dedup, process, having, extend, select, drop, route, event_time, watermark, "
+        "trace, on_error",
+        EXCLUDES,
+        "sql",
+        QUERY_HINT,
+    ),
+)
+"""The rules of a step with a query, to which no other rule applies."""
+
 STEP_RULES = (
     KeyRule(
         "key",
@@ -50,7 +64,13 @@ STEP_RULES = (
         "as in aggregate: {n: count(*)}",
         unless=ANY_STATEFUL,
     ),
-    KeyRule("ttl", "needs", "aggregate, top", "it sets when a key expires", unless=ANY_STATEFUL),
+    KeyRule(
+        "ttl",
+        "needs",
+        "aggregate, top",
+        "it sets when a key expires",
+        unless=ANY_STATEFUL,
+    ),
     KeyRule("apply", "needs", "window", "window: global is all rows of a key"),
     KeyRule("having", "needs", "aggregate", '"where" filters rows'),
     KeyRule("watermark", "needs", "event_time", "as in event_time: at"),
@@ -143,6 +163,9 @@ def _find_shape_problem(window: Data) -> RuleViolation | None:
 
 def check_step(step: StepKeys, data: Data) -> Iterator[RuleViolation]:
     """Yield the rules that a step violates."""
+    if step.sql is not None:
+        yield from check_rules(QUERY_RULES, {*map(str, data)})
+        return
     join = list_given_keys(step.join) if step.join else ()
     yield from check_rules(STEP_RULES, {*map(str, data), *(f"join.{key}" for key in join)})
     if step.window is not None and not data.keys().isdisjoint(WINDOWED_CLAUSES):

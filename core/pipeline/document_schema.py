@@ -20,7 +20,7 @@ from headrace.core.pipeline.document_reader import REQUIRED_SECTIONS, PipelineHe
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
-from headrace.core.pipeline.stream_names import TWO_INPUT_CLAUSES
+from headrace.core.pipeline.stream_names import INPUT_CLAUSES
 from headrace.core.pipeline.unsupported import CLAUSES, QUALIFYING_CLAUSES
 from headrace.core.pipeline.values import Json, name
 
@@ -75,7 +75,7 @@ def _step_schema(connectors: ConnectorSpecs) -> Json:
     both = [{"required": list(pair)} for pair in pairs]
     schema = build_model_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
     del schema["required"]
-    schema["oneOf"] = [{"required": [key]} for key in ("from", *TWO_INPUT_CLAUSES)]
+    schema["oneOf"] = [{"required": [key]} for key in ("from", *INPUT_CLAUSES)]
     schema["properties"]["lookup"] = _endpoint_schema(LookupKeys, "lookup", connectors)
     return schema
 

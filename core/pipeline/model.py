@@ -19,6 +19,7 @@ from headrace.core.pipeline.clauses.joins import Join
 from headrace.core.pipeline.clauses.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top
 from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.clauses.process import Connect, Process
+from headrace.core.pipeline.clauses.query import SqlQuery
 from headrace.core.pipeline.clauses.windows import WindowClause
 from headrace.core.pipeline.connector_spec import ConnectorSpec
 from headrace.core.pipeline.document_model import DocumentModel
@@ -170,6 +171,11 @@ class StepKeys(DocumentModel):
 
     from_: Names = Field(
         alias="from", description="The input: one name, or several with equal columns (union)."
+    )
+    sql: SqlQuery | None = Field(
+        None,
+        description="A query in [SQL](sql.md) over sources and steps, in place of `from` and of "
+        "all keys below but `ttl`, `parallelism`, `slot` and `chain`.",
     )
     join: Join | None = Field(
         None, description="A join of the rows of two inputs, in place of `from`."

@@ -15,7 +15,7 @@ from headrace.core.pipeline.model import Step, StepKeys
 from headrace.core.pipeline.node_resolver import NodeResolver
 from headrace.core.pipeline.sections import DocumentSection, find_node
 from headrace.core.pipeline.stream_names import (
-    find_two_input_clause,
+    find_input_clause,
     list_input_streams,
     make_from_conflict,
 )
@@ -62,7 +62,7 @@ class StepReader:
     def read(self) -> Step | None:
         """Return the step, if it is valid."""
         data, later = self._read_clauses()
-        two = find_two_input_clause(data)
+        two = find_input_clause(data)
         if two and "from" in data:
             self._report_violation(make_from_conflict(two))
         elif two:

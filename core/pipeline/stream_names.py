@@ -19,17 +19,19 @@ from headrace.core.pipeline.yaml_document.nodes import (
     YamlSequence,
 )
 
-TWO_INPUT_CLAUSES = ("join", "connect")
-"""Clauses that name two inputs and replace `from`."""
+INPUT_CLAUSES = ("join", "connect", "sql")
+"""Clauses that name their inputs and replace `from`."""
 
 
-def find_two_input_clause(data: Mapping[Text, object]) -> Text | None:
+def find_input_clause(data: Mapping[Text, object]) -> Text | None:
     """Return the key of the clause that replaces `from`, if there is one."""
-    return next((key for key in data if key in TWO_INPUT_CLAUSES), None)
+    return next((key for key in data if key in INPUT_CLAUSES), None)
 
 
 def list_input_streams(step: StepKeys) -> tuple[Text, ...]:
     """Return the streams that a step reads."""
+    if step.sql is not None:
+        return step.sql.list_tables()
     if step.join is not None:
         return step.join.left.from_, step.join.right.from_
     if step.connect is not None:
@@ -54,9 +56,8 @@ def get_input_aliases(step: StepKeys) -> tuple[Text | None, Text | None]:
 def make_from_conflict(clause: str) -> RuleViolation:
     """Return the violation of a step that names its inputs twice."""
     message = f'"from" does not go with "{clause}"'
-    return RuleViolation(
-        ("from",), message, f"the step reads the inputs of {clause}: left and right"
-    )
+    inputs = "tables of the query" if clause == "sql" else f"inputs of {clause}: left and right"
+    return RuleViolation(("from",), message, f"the step reads the {inputs}")
 
 
 def list_stream_names(name: str, node: YamlNode) -> Iterator[str]:

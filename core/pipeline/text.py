@@ -11,6 +11,7 @@ passed as `NOTHING`, and a value that has been reported already as `BROKEN`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,11 +27,24 @@ MASK = "****"
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A replacement of the characters `[start, end)` of a scalar by `length` characters."""
+    """A replacement of the characters `[start, end)` of a scalar by `length` characters.
+
+    `is_shown`: a message says what was inserted, as for `${...}`.
+    """
 
     start: int
     end: int
     length: int
+    is_shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """The characters `[start, end)` of a text, or `inserted`, which stands for them."""
+
+    start: int
+    end: int
+    inserted: str | None = None
 
 
 class Text(str):
@@ -81,9 +95,31 @@ class Text(str):
             shift += piece.length - (piece.end - piece.start)
             put = self.reveal()[begin : begin + piece.length]
             escape = put == "${" and piece.end - piece.start == len("$${")
-            if begin < max(end, start + 1) and start < begin + piece.length and not escape:
+            if not piece.is_shown or escape:
+                continue
+            if begin < max(end, start + 1) and start < begin + piece.length:
                 return "" if self.secret else quote_short(put)
         return ""
+
+    def compose(self, parts: Iterable[TextPart]) -> Text:
+        """Return a text of parts of this one, in their order here, each with its position."""
+        value, pieces, done = list[str](), list[Replacement](), 0
+        for part in parts:
+            first = self._map_to_scalar(part.start)[0]
+            last = self._map_to_scalar(part.end - 1)[1] if part.end > part.start else first
+            first, last = max(first, done), max(last, done)
+            if first > done:
+                pieces.append(Replacement(done, first, 0, is_shown=False))
+            own = [each for each in self.pieces if first <= each.start and each.end <= last]
+            new = self.reveal()[part.start : part.end] if part.inserted is None else part.inserted
+            grown = sum(each.length - (each.end - each.start) for each in own)
+            if part.inserted is None and last - first + grown == len(new):
+                pieces.extend(own)
+            else:
+                pieces.append(Replacement(first, last, len(new), is_shown=part.inserted is None))
+            value.append(new)
+            done = last
+        return Text("".join(value), self.scalar, tuple(pieces))
 
     def reveal(self) -> str:
         """Return the real characters, also of a secret."""

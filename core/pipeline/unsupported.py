@@ -12,10 +12,11 @@ from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
 
-PLANNED_CLAUSES = ("match", "iterate", "sql")
+PLANNED_CLAUSES = ("match", "iterate")
 
 CLAUSES = (
     *(
+        "sql",
         "join",
         "connect",
         "broadcast",
@@ -50,6 +51,7 @@ STEP_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("distinct", "unique", "deduplicate"), "dedup"),
     **dict.fromkeys(("limit", "rank", "top_n"), "top"),
     **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
+    **dict.fromkeys(("query", "sql_query", "statement"), "sql"),
 }
 CLAUSE_EXAMPLES: Mapping[str, str] = {
     "select": "[id, price]",
@@ -63,6 +65,7 @@ CLAUSE_EXAMPLES: Mapping[str, str] = {
     "dedup": "{key: id}",
     "top": "{n: 3, by: price desc}",
     "map": "{python: FILE.py:NAME, returns: {total: double}}",
+    "sql": "select id, price from orders",
 }
 """A value for each clause that other systems call by another name, and write in another form."""
 PLACEMENT_HINTS: Mapping[str, str] = {

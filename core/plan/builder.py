@@ -54,6 +54,8 @@ from headrace.core.plan.random_calls import assign_keys
 from headrace.core.plan.repeated_lateness import warn_of_late_again
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.row_order_demand import mark_ordered_streams
+from headrace.core.plan.sql.expansion import expand_query
+from headrace.core.plan.sql.steps import StreamTable
 from headrace.core.plan.step_kinds import infer_step_kinds
 from headrace.core.plan.step_times import StepTimes, build_row_time
 from headrace.core.plan.stream_graph import (
@@ -115,7 +117,11 @@ class PlanBuilder:
             self._build_source(source)
         reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
         for name in sort_topologically(reads):
-            self.parts[str(name)] = self._build_step(self.pipeline.steps[name])
+            step = self.pipeline.steps[name]
+            if step.sql is None:
+                self.parts[str(name)] = self._build_step(step)
+            else:
+                self._build_query(step)
         sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
         sources = [part for part in self.parts.values() if isinstance(part, nodes.Source)]
         steps = [*self.versions.list_needed_steps(sinks)]
@@ -218,6 +224,27 @@ class PlanBuilder:
         for stream, known in streams:
             self.streams[stream.name] = stream
             self.known_columns[stream.name] = known
+
+    def _build_query(self, step: Step) -> None:
+        """Build the steps of a query, which take the place of its step in the pipeline."""
+        self.report.subject = _format_subject(step)
+        for name in step.input_streams:
+            self._get_columns(name)
+        built: dict[str, Step] = {}
+
+        def build(model: Step) -> None:
+            built[str(model.name)] = model
+            self.producers[str(model.name)] = str(model.name)
+            self.parts[str(model.name)] = self._build_step(model)
+
+        table = StreamTable(self.streams, self.known_columns, self.parts)
+        if not expand_query(step, table, build, self.report):
+            self.known_columns.setdefault(str(step.name), UNKNOWN_COLUMNS)
+            return
+        steps = dict[str, Step]()
+        for key, each in self.pipeline.steps.items():
+            steps.update(built if each is step else {key: each})
+        self.pipeline = replace(self.pipeline, steps=steps)
 
     def _build_step(self, step: Step) -> nodes.Step:
         self.report.subject = _format_subject(step)
@@ -443,8 +470,11 @@ class PlanBuilder:
 
 
 def _format_subject(part: Source | Step | Sink) -> str:
-    """Return the subject of a problem of that part: `step "totals"`."""
-    return f'{_kind(part)} "{part.name}"'
+    """Return the subject of a problem of that part: `step "totals"`.
+
+    That of a step inside a query is the step with the query.
+    """
+    return f'{_kind(part)} "{part.name.partition("@")[0]}"'
 
 
 def _kind(part: Source | Step | Sink) -> str:

@@ -1,0 +1,52 @@
+"""The clause `sql`: a query in place of the other clauses of a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.pipeline.diagnostics import make_value_error
+from headrace.core.pipeline.text import Text, TextPart
+from headrace.core.pipeline.values import FieldReading, expression
+from headrace.core.sql.parser import parse_query
+from headrace.core.sql.syntax_tree import Query, list_table_names
+
+
+@dataclass(frozen=True, slots=True)
+class QueryText:
+    """A query as it is written, and its syntax tree, whose spans are those of the text."""
+
+    text: Text
+    query: Query
+
+    def list_tables(self) -> tuple[Text, ...]:
+        """Return the sources and steps that the query reads, each once."""
+        tables = dict[str, Text]()
+        for each in list_table_names(self.query):
+            tables.setdefault(each.name, self.name(each.name, each.span))
+        return tuple(tables.values())
+
+    def name(self, name: str, span: Span) -> Text:
+        """Return a name with the position of a part of the text."""
+        return self.text.compose([TextPart(span.start, span.end, name)])
+
+
+class QueryReading(FieldReading):
+    """The reading of a query. Its first syntax error is reported at its place."""
+
+    def __init__(self) -> None:
+        self.wanted = "a query such as select id, price from orders"
+        self.json = expression.json
+
+    def read(self, value: object) -> QueryText:
+        text = expression.read(value)
+        assert isinstance(text, Text)
+        try:
+            return QueryText(text, parse_query(text.reveal()))
+        except ExpressionError as error:
+            span = (error.span.start, error.span.end)
+            raise make_value_error(text, error.message, error.hint, span) from None
+
+
+SqlQuery = Annotated[QueryText, QueryReading()]

@@ -1,0 +1,171 @@
+"""Conditions with a query inside, as joins: `in` and `exists` are semi joins, `not exists` an anti
+join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode
+from headrace.core.expressions.typed import ExpressionError
+from headrace.core.pipeline.text import TextPart
+from headrace.core.plan.sql.items import has_aggregate
+from headrace.core.plan.sql.joins import Joiner, JoinSides
+from headrace.core.plan.sql.scope import Scope
+from headrace.core.plan.sql.steps import Draft
+from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
+from headrace.core.plan.sql.time_bounds import find_time_bounds
+from headrace.core.sql.syntax_tree import Query, Select, Subquery, find_subqueries
+from headrace.core.types.data_types import quote_name
+
+NOT_IN_HINT = (
+    "not in is null if one of the values is null: write not exists (select 1 from ... where ...)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCondition:
+    """A condition of `where` with a query: `x in (...)`, or `exists (...)`."""
+
+    node: SyntaxNode
+    query: Query
+    type: Literal["semi", "anti"]
+    subject: SyntaxNode | None = None
+
+
+def read_query_condition(node: SyntaxNode) -> QueryCondition | None:
+    """Return the condition, if it is one with a query that can be a join."""
+    type: Literal["semi", "anti"] = "semi"
+    inner = node
+    while isinstance(inner, CallNode) and inner.name == "not":
+        inner = inner.arguments[0]
+        type = "anti" if type == "semi" else "semi"
+    match inner:
+        case CallNode(name="exists", arguments=(Subquery(query=query),)):
+            return QueryCondition(node, query, type)
+        case CallNode(name="in", arguments=(subject, Subquery(query=query))):
+            return QueryCondition(node, query, type, subject)
+    return None
+
+
+def has_query(node: SyntaxNode) -> bool:
+    """Whether there is a query inside an expression."""
+    return next(find_subqueries(node), None) is not None
+
+
+@dataclass(slots=True)
+class ConditionJoiner:
+    """Joins the rows of a draft with the queries of its conditions."""
+
+    joiner: Joiner
+    texts: QueryTexts
+    build_query: Callable[[Query], Draft]
+    """Returns the rows of a query."""
+    build_tables: Callable[[Select, list[SyntaxNode]], Draft]
+    """Returns the rows of the tables of a `select`. Conditions that read these rows alone are
+    applied, and removed."""
+
+    def join(self, draft: Draft, condition: QueryCondition) -> Draft:
+        """Return the draft of the rows for which a condition is true. Raises QueryRejected."""
+        select = condition.query.body
+        if _is_plain(condition.query) and isinstance(select, Select):
+            right, correlated, value = self._build_plain(select, condition)
+        else:
+            if condition.subject is None:
+                message = "exists wants select ... from ... where, with an equality to this query"
+                raise self.texts.reject(message, condition.node.span)
+            right, correlated, value = self.build_query(condition.query), [], None
+        sides = self.joiner.make_sides(draft, right)
+        if condition.subject is not None:
+            self._check_not_in(condition, sides, value)
+        bounds = None
+        if sides.left.has_event_time and sides.right.has_event_time:
+            bounds = find_time_bounds(correlated, sides.scope, sides.names[0])
+        texts = self.texts
+        conditions = [
+            texts.condition(each, _shadowed(sides))
+            for each in correlated
+            if bounds is None or each not in bounds.conditions
+        ]
+        if condition.subject is not None:
+            conditions.append(self._write_equality(condition, sides, value))
+        if not conditions:
+            message = "exists without a condition that reads the rows around it is not supported"
+            raise texts.reject(message, condition.node.span, "as in where r.id = o.id")
+        join = self.joiner.make_join(
+            sides, condition.type, texts.join_conditions(conditions), bounds
+        )
+        scope = Scope(
+            tuple(replace(c, side="", text=quote_name(c.stored)) for c in sides.columns(0))
+        )
+        made = Draft((sides.left, sides.right), scope, draft.tables, join=join)
+        made.places = {**draft.places, "join": condition.node.span, "from": condition.node.span}
+        return made
+
+    def _build_plain(
+        self, select: Select, condition: QueryCondition
+    ) -> tuple[Draft, list[SyntaxNode], SyntaxNode | None]:
+        """Return the rows of a `select`, its conditions that read the rows around it, and its
+        value."""
+        correlated = [*split_conjunction(select.where)]
+        right = self.build_tables(select, correlated)
+        if condition.subject is None:
+            return right, correlated, None
+        if len(select.items) != 1:
+            message = f"in wants a query with one column, got {len(select.items)}"
+            raise self.texts.reject(message, select.span)
+        return right, correlated, select.items[0].expression
+
+    def _write_equality(
+        self, condition: QueryCondition, sides: JoinSides, value: SyntaxNode | None
+    ) -> list[TextPart]:
+        """Return the parts of the equality of `in`."""
+        texts, subject = self.texts, condition.subject
+        assert subject is not None, "it is an in"
+        parts = texts.parts(subject, _only(sides, 0))
+        end = subject.span.end
+        if value is None:
+            columns = sides.columns(1)
+            if len(columns) != 1:
+                message = f"in wants a query with one column, got {len(columns)}"
+                raise texts.reject(message, condition.node.span)
+            return [*parts, TextPart(end, end, f" = {columns[0].text}")]
+        return [*parts, TextPart(end, end, " = "), *texts.parts(value, _only(sides, 1))]
+
+    def _check_not_in(
+        self, condition: QueryCondition, sides: JoinSides, value: SyntaxNode | None
+    ) -> None:
+        """Refuse `not in` unless no value can be null."""
+        if condition.type == "semi":
+            return
+        found = []
+        for node, side in ((condition.subject, 0), (value, 1)):
+            try:
+                column = _only(sides, side).find(node) if node is not None else None
+            except ExpressionError:
+                column = None
+            found.append(column)
+        if not all(c is not None and not c.field.nullable for c in found):
+            message = "not in (select ...) is supported only for columns that are not null"
+            raise self.texts.reject(message, condition.node.span, NOT_IN_HINT)
+
+
+def _is_plain(query: Query) -> bool:
+    """Whether a query only filters the rows of tables."""
+    select = query.body
+    if not query.is_plain or not isinstance(select, Select) or select.table is None:
+        return False
+    clauses = (select.group_by, select.having, select.qualify)
+    return all(each is None for each in clauses) and not (
+        select.is_distinct or any(has_aggregate(item.expression) for item in select.items)
+    )
+
+
+def _only(sides: JoinSides, side: int) -> Scope:
+    return Scope(tuple(sides.columns(side)))
+
+
+def _shadowed(sides: JoinSides) -> Scope:
+    """Return the columns of both inputs; names without a table mean those of the inner query."""
+    return Scope(tuple(sides.columns(1)), Scope(tuple(sides.columns(0))))

@@ -1,0 +1,296 @@
+"""A grouped `select` as a key, a window, aggregates and `having` of a step.
+
+Each item of `select` is a column of the key, an end of the window, an aggregate, or an expression
+over these; the last ones are computed by the clause `select` of the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.core.aggregates.canonical_text import canonical_text
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    Member,
+    Name,
+    SyntaxNode,
+    find_free_names,
+)
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.pipeline.clauses.keyed import Ttl
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.text import Text
+from headrace.core.plan.sql.items import (
+    Item,
+    has_aggregate,
+    is_aggregate,
+    refuse_aggregates,
+    resolve_position,
+)
+from headrace.core.plan.sql.scope import Scope
+from headrace.core.plan.sql.steps import Draft
+from headrace.core.plan.sql.texts import QueryRejected, QueryTexts, Replace
+from headrace.core.plan.sql.windows import (
+    WINDOW_END,
+    WINDOW_START,
+    GroupWindow,
+    is_window,
+    read_window,
+)
+from headrace.core.sql.syntax_tree import Select
+from headrace.core.types.data_types import quote_name
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """An expression of `group by`, and the column that it becomes."""
+
+    node: SyntaxNode
+    name: str
+    text: Text
+
+
+@dataclass(slots=True)
+class GroupBuilder:
+    """Writes the clauses of a grouped `select` over the rows of a draft that has one input."""
+
+    texts: QueryTexts
+    select: Select
+    items: list[Item]
+    draft: Draft
+    timed: bool
+    ttl: Ttl | None = None
+    window: GroupWindow | None = None
+    _keys: dict[str, _Key] = field(default_factory=dict)
+    """The keys by the canonical texts of their expressions."""
+    _calls: dict[str, str] = field(default_factory=dict)
+    """The columns of aggregates by the canonical texts of their calls."""
+    _aggregates: dict[str, Assignment] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Scope:
+        """The columns of the rows."""
+        return self.draft.scope
+
+    def build(self) -> list[tuple[str, Text, Span]]:
+        """Add the clauses to the draft, and return the columns of the result. Raises
+        QueryRejected."""
+        self._build_keys()
+        columns, failed = list[tuple[str, Text, Span]](), False
+        for item in self.items:
+            try:
+                columns.append((item.name, self._build_item(item), item.place))
+            except QueryRejected:
+                failed = True
+        having = None
+        try:
+            if self.select.having is not None:
+                having = self._write_having(self.select.having)
+        except QueryRejected:
+            failed = True
+        if failed:
+            raise QueryRejected
+        clauses, places = self.draft.clauses, self.select.places
+        if self._keys:
+            clauses["key"] = tuple(map(self._assign_key, self._keys.values()))
+        if self.window is not None:
+            clauses["window"] = self.window.clause
+        if not self._aggregates:
+            count = self.texts.name("count(*)", places["select"])
+            self._aggregates["count(*)"] = Assignment(count, count)
+        clauses["aggregate"] = tuple(self._aggregates.values())
+        if self.ttl is not None and self.window is None:
+            clauses["ttl"] = self.ttl
+        if having is not None:
+            clauses["having"] = having
+        group = places.get("group", places["select"])
+        self.draft.places.update(
+            {"key": group, "window": group, "aggregate": places["select"], "top": group}
+        )
+        return columns
+
+    @property
+    def natural_columns(self) -> list[str]:
+        """The columns of the step's result without a `select`."""
+        bounds = (WINDOW_START, WINDOW_END) if self.window is not None else ()
+        return [*self.key_names, *bounds, *self._aggregates]
+
+    @property
+    def key_names(self) -> list[str]:
+        """The names of the columns of the key."""
+        return [key.name for key in self._keys.values()]
+
+    def _build_keys(self) -> None:
+        group = self.select.group_by
+        if group is None:
+            return
+        if group.form:
+            message = f"{group.form} is not supported"
+            hint = "unite one query for each grouping: select ... union all select ..."
+            raise self.texts.reject(message, group.span, hint)
+        failed = False
+        nodes = []
+        listed = group.items
+        if self._is_all(listed):
+            grouped = (each for each in self.items if not has_aggregate(each.node))
+            listed = tuple(each.node for each in grouped)
+        for node in listed:
+            item = resolve_position(node, self.items, self.texts) or self._find_alias(node)
+            nodes.append((node, item.node if item is not None else node))
+        for written, node in nodes:
+            if not is_window(node) and refuse_aggregates("group by", node, self.texts):
+                failed = True
+                continue
+            try:
+                self._add_key(written, node)
+            except QueryRejected:
+                failed = True
+        if failed:
+            raise QueryRejected
+
+    def _is_all(self, items: tuple[SyntaxNode, ...]) -> bool:
+        """Whether it is `group by all`."""
+        match items:
+            case (Name(name=name) as node,):
+                return name.lower() == "all" and not self.scope.has(node)
+        return False
+
+    def _add_key(self, written: SyntaxNode, node: SyntaxNode) -> None:
+        if is_window(node):
+            if self.window is not None:
+                message = "a group by has one window, got two"
+                raise self.texts.reject(message, written.span, "put one into a query in from (...)")
+            assert isinstance(node, CallNode), "it is a call"
+            self.window = read_window(node, self.scope, self.texts, timed=self.timed)
+            return
+        text = self._canonical(node)
+        if text in self._keys:
+            return
+        value = self.texts.write(node, self.scope)
+        self._keys[text] = _Key(node, self._name_key(node, text, value), value)
+
+    def _find_alias(self, node: SyntaxNode) -> Item | None:
+        """Return the item that a name in `group by` means, if it is no column of the rows."""
+        if not isinstance(node, Name) or self.scope.has(node):
+            return None
+        found = next((each for each in self.items if each.name == node.name), None)
+        return None if found is None or found.node == node else found
+
+    def _name_key(self, node: SyntaxNode, canonical: str, value: Text) -> str:
+        """Return the name of the column of a key: that of its item, or what it is."""
+        item = next((i for i in self.items if self._canonical_item(i) == canonical), None)
+        if item is not None:
+            name = item.name
+        elif isinstance(node, Name | Member):
+            name = node.name
+        else:
+            name = self.texts.cut(node.span)
+        others = {i.name for i in self.items if i is not item}
+        while name in self.key_names or name in others or name in (WINDOW_START, WINDOW_END):
+            name += "_"
+        return name
+
+    def _canonical(self, node: SyntaxNode) -> str:
+        return canonical_text(self.texts.resolve_tree(node, self.scope))
+
+    def _canonical_item(self, item: Item) -> str:
+        if item.column is not None:
+            return canonical_text(Name(item.place, item.column.text))
+        return self._canonical(item.node)
+
+    def _assign_key(self, key: _Key) -> Assignment:
+        name = self.texts.name(key.name, key.node.span)
+        return Assignment(name, None if key.text == quote_name(key.name) else key.text)
+
+    def _build_item(self, item: Item) -> Text:
+        """Return the text of an item over the columns of groups, and add its aggregates."""
+        key = self._keys.get(self._canonical_item(item))
+        if key is not None:
+            return self.texts.name(quote_name(key.name), item.place)
+        if item.column is not None:
+            error = _no_key_error(item.name, item.place)
+            raise self.texts.reject(error.message, error.span, error.hint)
+        bound = self.window.find_bound(item.node) if self.window is not None else ""
+        if bound and not self.scope.has(item.node):
+            return self.texts.name(bound, item.place)
+        if not has_aggregate(item.node):
+            return self.texts.write(item.node, self.scope, self._make_finder(calls=False))
+        if self._reads_bounds(item.node):
+            return self.texts.write(item.node, self.scope, self._make_finder(calls=True))
+        text = self.texts.write(item.node, self.scope, self._make_finder(calls=False))
+        name = item.name
+        while name in self.key_names or name in (WINDOW_START, WINDOW_END):
+            name += "_"
+        while name in self._aggregates:
+            name += "_"
+        if is_aggregate(item.node):
+            self._calls[self._canonical(item.node)] = name
+        self._aggregates[name] = Assignment(self.texts.name(name, item.place), text)
+        return self.texts.name(quote_name(name), item.place)
+
+    def _reads_bounds(self, node: SyntaxNode) -> bool:
+        if self.window is None:
+            return False
+        names = {each.name for each in find_free_names(node) if not self.scope.has(each)}
+        return bool(names & {WINDOW_START, WINDOW_END, "window", "session_window"})
+
+    def _write_having(self, node: SyntaxNode) -> Text:
+        find = self._make_finder(calls=True)
+
+        def find_result(each: SyntaxNode, bound: frozenset[str]) -> str | None:
+            if isinstance(each, Name) and each.name not in bound and each.name in self._aggregates:
+                return quote_name(each.name)
+            return find(each, bound)
+
+        return self.texts.write(node, self.scope, find_result)
+
+    def _make_finder(self, *, calls: bool) -> Replace:
+        """Return the function that replaces keys and ends of windows, and with `calls` aggregates,
+        by the columns that have them."""
+        inside: list[Span] = []
+
+        def find(node: SyntaxNode, bound: frozenset[str]) -> str | None:
+            if any(span.start <= node.span.start and node.span.end <= span.end for span in inside):
+                return None
+            if is_aggregate(node):
+                if calls:
+                    return quote_name(self._add_call(node))
+                inside.append(node.span)
+                return None
+            free = not bound.intersection(each.name for each in find_free_names(node))
+            key = self._keys.get(self._canonical(node)) if free else None
+            if key is not None:
+                return quote_name(key.name)
+            if self.window is not None and not self.scope.has(node):
+                end = self.window.find_bound(node)
+                if end:
+                    return end
+            if isinstance(node, Name | Member) and self.scope.find(node, bound) is not None:
+                raise _no_key_error(node.name, node.span)
+            return None
+
+        return find
+
+    def _add_call(self, node: SyntaxNode) -> str:
+        """Return the column of an aggregate, which is added if no item has it."""
+        canonical = self._canonical(node)
+        if canonical not in self._calls:
+            name = self.texts.cut(node.span)
+            while name in self.key_names or name in self._aggregates:
+                name += "_"
+            text = self.texts.write(node, self.scope)
+            self._aggregates[name] = Assignment(self.texts.name(name, node.span), text)
+            self._calls[canonical] = name
+        return self._calls[canonical]
+
+
+def _no_key_error(name: str, span: Span) -> ExpressionError:
+    message = f'"{name}" is neither in group by nor inside an aggregate'
+    return ExpressionError(message, span, f"add it to group by, or write first({name})")
+
+
+def is_grouped(select: Select) -> bool:
+    """Whether the rows of the result are groups."""
+    if select.group_by is not None or select.having is not None:
+        return True
+    return any(has_aggregate(item.expression) for item in select.items)

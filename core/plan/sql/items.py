@@ -1,0 +1,134 @@
+"""The columns of a query's result: the items of `select`, with stars expanded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from headrace.core.aggregates.table import AGGREGATES
+from headrace.core.errors.problems import suggest_name
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    Literal,
+    Name,
+    Star,
+    SyntaxNode,
+)
+from headrace.core.expressions.typed import Span
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.text import Text
+from headrace.core.plan.sql.scope import Scope, ScopeColumn
+from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
+from headrace.core.types.data_types import INT, quote_name
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A column of the result: an expression, or a column that a star means."""
+
+    name: str
+    place: Span
+    node: SyntaxNode
+    column: ScopeColumn | None = None
+
+    def write(self, texts: QueryTexts, scope: Scope) -> Text:
+        """Return the text of its value."""
+        if self.column is not None:
+            return texts.name(self.column.text, self.place)
+        return texts.write(self.node, scope)
+
+
+def expand_items(select: Select, scope: Scope, texts: QueryTexts) -> list[Item]:
+    """Return the columns of the result. Raises QueryRejected."""
+    items: list[Item] = []
+    for each in select.items:
+        if isinstance(each.expression, Star):
+            items += _expand_star(each.name, each.expression, scope, texts)
+            continue
+        if len(each.aliases) > 1:
+            message = "a generator goes into lateral view"
+            hint = f"lateral view {texts.cut(each.expression.span)} t as (...), after from"
+            raise texts.reject(message, each.expression.span, hint)
+        items.append(Item(each.name, each.name_span, each.expression))
+    _check_names(items, texts)
+    return items
+
+
+def _expand_star(name: str, star: Star, scope: Scope, texts: QueryTexts) -> Iterator[Item]:
+    if name and name not in scope.tables:
+        hint = suggest_name(name, scope.tables) or f"the tables are {', '.join(scope.tables)}"
+        raise texts.reject(f'unknown table "{name}"', star.span, hint)
+    for column in scope.star(name):
+        yield Item(column.name, star.span, Name(star.span, column.name), column)
+
+
+def _check_names(items: Iterable[Item], texts: QueryTexts) -> None:
+    seen = dict[str, Item]()
+    failed = False
+    for item in items:
+        if item.name in seen:
+            message = f'two columns of the result are named "{item.name}"'
+            hint = "rename one: ... as name"
+            if item.column is not None:
+                hint = f"write the columns by name, and rename one: ... as {item.name}_2"
+            texts.add_error(message, item.place, hint)
+            failed = True
+        seen[item.name] = item
+    if failed:
+        raise QueryRejected
+
+
+def write_select(
+    items: Iterable[tuple[str, Text, Span]], texts: QueryTexts, *, is_join: bool = False
+) -> tuple[Assignment, ...]:
+    """Return the clause `select` of columns, each with its name, its text and its place.
+
+    If all are columns under their own names, they are a list.
+    """
+    made = [*items]
+    is_list = not is_join and all(quote_name(name) == text for name, text, _ in made)
+    return tuple(
+        Assignment(texts.name(name, place), None if is_list else text) for name, text, place in made
+    )
+
+
+def resolve_position(node: SyntaxNode, items: list[Item], texts: QueryTexts) -> Item | None:
+    """Return the item that a number means in `group by` or `order by`; None for other nodes."""
+    if not isinstance(node, Literal) or node.type != INT:
+        return None
+    assert isinstance(node.value, int), "it is a literal of a number"
+    if not 1 <= node.value <= len(items):
+        message = f"there is no column {node.value} of the result"
+        raise texts.reject(message, node.span, f"the positions are 1 to {len(items)}")
+    return items[node.value - 1]
+
+
+def is_aggregate(node: SyntaxNode) -> bool:
+    """Whether a node is the call of an aggregate."""
+    return isinstance(node, CallNode) and node.name in AGGREGATES
+
+
+def has_aggregate(node: SyntaxNode) -> bool:
+    """Whether an expression has an aggregate that is not over a window of rows."""
+    pending = [node]
+    windowed = {id(e.call) for e in walk_query_nodes(node) if isinstance(e, WindowCall)}
+    return any(
+        is_aggregate(each) and id(each) not in windowed
+        for start in pending
+        for each in walk_query_nodes(start)
+    )
+
+
+def refuse_aggregates(clause: str, node: SyntaxNode, texts: QueryTexts) -> bool:
+    """Report the aggregates in a clause that is applied to rows; whether there is one."""
+    found = False
+    for each in walk_query_nodes(node):
+        if isinstance(each, CallNode) and is_aggregate(each):
+            message = (
+                f"{clause} is applied before rows are grouped, and {each.name} is an aggregate"
+            )
+            hint = "a condition on groups goes after having" if clause == "where" else ""
+            texts.add_error(message, each.span, hint)
+            found = True
+    return found

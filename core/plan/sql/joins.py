@@ -1,0 +1,279 @@
+"""Two tables of a query as the join of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode, replace_nodes
+from headrace.core.expressions.typed import ExpressionError
+from headrace.core.pipeline.clauses.joins import Join, JoinInputKeys, JoinType
+from headrace.core.pipeline.text import Text, TextPart
+from headrace.core.plan import nodes
+from headrace.core.plan.sql.scope import Scope, ScopeColumn
+from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
+from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
+from headrace.core.plan.sql.time_bounds import TimeBounds, find_column, find_time_bounds
+from headrace.core.sql.syntax_tree import (
+    JoinedTable,
+    JoinKind,
+    Subquery,
+    TableName,
+    WindowCall,
+    walk_query_nodes,
+)
+from headrace.core.types.data_types import quote_name
+
+ON_HINT = "as in join customers c on o.customer = c.id"
+CROSS_HINT = "add a condition with an equality, as in where a.id = b.id"
+_WHEN_FINAL: Literal["when_final"] = "when_final"
+_AT_ONCE: Literal["at_once"] = "at_once"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSides:
+    """The inputs of a join, their names in it, and the scope of its condition."""
+
+    left: Relation
+    right: Relation
+    names: tuple[str, str]
+    scope: Scope
+    """The columns of both, as the condition writes them."""
+
+    def columns(self, side: int) -> list[ScopeColumn]:
+        """Return the columns of one input."""
+        return [each for each in self.scope.columns if each.side == self.names[side]]
+
+
+@dataclass(slots=True)
+class Joiner:
+    """Joins drafts; `conditions` are those of `where`, of which it takes what joins rows."""
+
+    writer: StepWriter
+    texts: QueryTexts
+    path: tuple[str, ...]
+    conditions: list[SyntaxNode]
+
+    def join(self, left: Draft, right: Draft, written: JoinedTable, *, may_filter: bool) -> Draft:
+        """Return the draft of a join. Raises QueryRejected."""
+        sides = self.make_sides(left, right)
+        kind = written.kind
+        is_inner = kind in ("inner", "cross")
+        conditions = [*split_conjunction(written.on)]
+        taken = self._find_joining(sides.scope) if is_inner and may_filter else []
+        if kind == "cross":
+            conditions += taken
+        bounds = self._find_bounds(sides, [*conditions, *(taken if kind == "inner" else ())])
+        using = self._list_using(written, sides)
+        if not conditions and not using:
+            self._reject_missing_condition(written)
+        equal = [self._write_using(written, using, sides)] if using else []
+        rest = [each for each in conditions if bounds is None or each not in bounds.conditions]
+        on = self.texts.join_conditions(
+            [*equal, *(self.texts.condition(each, sides.scope) for each in rest)]
+        )
+        used = {each.span for each in (*conditions, *(bounds.conditions if bounds else ()))}
+        self.conditions[:] = [each for each in self.conditions if each.span not in used]
+        as_of = self._is_as_of(written, sides)
+        types: Mapping[JoinKind, JoinType] = {"cross": "inner"}
+        type = types.get(kind) or kind
+        join = self.make_join(sides, type, on, bounds, as_of=as_of)  # type: ignore[arg-type]
+        scope = self._scope_after(sides, join, using)
+        draft = Draft((sides.left, sides.right), scope, (*left.tables, *right.tables), join=join)
+        draft.places = {**left.places, "join": written.keyword, "from": written.keyword}
+        return draft
+
+    def find_equalities(self, left: Draft, right: Draft) -> list[SyntaxNode]:
+        """Return the conditions of `where` that may join two drafts by equal values."""
+        both = Scope((*left.scope.columns, *right.scope.columns))
+        found: list[SyntaxNode] = []
+        for each in self.conditions:
+            if isinstance(each, CallNode) and each.name == "=":
+                tables = [_tables_of(side, both) for side in each.arguments]
+                if None not in tables and all(tables):
+                    of_left = [bool(t) and t <= {*left.tables} for t in tables if t is not None]
+                    of_right = [bool(t) and t <= {*right.tables} for t in tables if t is not None]
+                    if any(of_left) and any(of_right):
+                        found.append(each)
+        return found
+
+    def make_sides(self, left: Draft, right: Draft) -> JoinSides:
+        """Return two drafts as the inputs of a join."""
+        made = [
+            self.writer.materialize(
+                draft,
+                ""
+                if draft.is_empty
+                else self.writer.choose_name(*self.path, "-".join(draft.tables)),
+            )
+            for draft in (left, right)
+        ]
+        names: list[str] = []
+        for draft in (left, right):
+            name = "_".join(draft.tables)
+            name = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+            name = name if name.isidentifier() else f"t_{name}"
+            while name in names:
+                name += "_"
+            names.append(name)
+        stored = [{each.stored for each in relation.scope.columns} for relation in made]
+        columns = []
+        for at, relation in enumerate(made):
+            for each in relation.scope.columns:
+                text = quote_name(each.stored)
+                if each.stored in stored[1 - at]:
+                    text = f"{names[at]}.{text}"
+                columns.append(replace(each, side=names[at], text=text))
+        return JoinSides(made[0], made[1], (names[0], names[1]), Scope(tuple(columns)))
+
+    def make_join(
+        self,
+        sides: JoinSides,
+        type: JoinType,
+        on: Text,
+        bounds: TimeBounds | None = None,
+        *,
+        as_of: bool = False,
+    ) -> Join:
+        """Return the clause `join` of a step."""
+        inputs = [
+            JoinInputKeys.model_construct(
+                from_=relation.stream,
+                as_=Text(name, relation.stream.scalar, relation.stream.pieces),
+            )
+            for name, relation in zip(sides.names, (sides.left, sides.right), strict=True)
+        ]
+        ttl = self.writer.step.ttl if bounds is None else None
+        appended = all(isinstance(r.kind, nodes.Append) for r in (sides.left, sides.right))
+        waits = type in ("left", "right", "full", "anti") and appended
+        at_once = waits and bounds is None and ttl is None and not as_of
+        return Join.model_construct(
+            left=inputs[0],
+            right=inputs[1],
+            on=on,
+            type=type,
+            within=(bounds.least, bounds.most) if bounds is not None else None,
+            as_of=as_of,
+            ttl=ttl,
+            emit=_AT_ONCE if at_once else _WHEN_FINAL,
+        )
+
+    def _find_joining(self, scope: Scope) -> list[SyntaxNode]:
+        """Return the conditions of `where` that read both sides of a join."""
+        found = []
+        for each in self.conditions:
+            if any(isinstance(n, Subquery | WindowCall) for n in walk_query_nodes(each)):
+                continue
+            if len(_sides_of(each, scope)) > 1:
+                found.append(each)
+        return found
+
+    def _find_bounds(self, sides: JoinSides, conditions: list[SyntaxNode]) -> TimeBounds | None:
+        if not (sides.left.has_event_time and sides.right.has_event_time):
+            return None
+        return find_time_bounds(conditions, sides.scope, sides.names[0])
+
+    def _reject_missing_condition(self, written: JoinedTable) -> None:
+        if written.kind == "cross":
+            message = "a join of each row with each other row is not supported"
+            raise self.texts.reject(message, written.keyword, CROSS_HINT)
+        raise self.texts.reject('wanted "on" or "using" after a join', written.keyword, ON_HINT)
+
+    def _list_using(self, written: JoinedTable, sides: JoinSides) -> list[str]:
+        """Return the columns of `using`, or those of both sides for a natural join."""
+        if written.is_natural:
+            right = {each.name for each in sides.columns(1)}
+            found = [each.name for each in sides.columns(0) if each.name in right]
+            if not found:
+                message = "a natural join needs a column that both tables have"
+                raise self.texts.reject(message, written.keyword)
+            return found
+        for each in written.using:
+            for side in (0, 1):
+                if not any(c.name == each.name for c in sides.columns(side)):
+                    message = f'using: "{each.name}" is no column of {sides.names[side]}'
+                    shown = ", ".join(c.name for c in sides.columns(side))
+                    raise self.texts.reject(message, each.span, f"its columns are {shown}")
+        return [each.name for each in written.using]
+
+    def _write_using(
+        self, written: JoinedTable, using: list[str], sides: JoinSides
+    ) -> list[TextPart]:
+        places = {each.name: each.span for each in written.using}
+        parts: list[TextPart] = []
+        shared = list[str]()
+        for name in using:
+            one, other = (_get_column(sides.columns(side), name).text for side in (0, 1))
+            if name in places:
+                parts += [TextPart(places[name].start, places[name].start, " and ")] * bool(parts)
+                parts.append(TextPart(places[name].start, places[name].end, f"{one} = {other}"))
+            else:
+                shared.append(f"{one} = {other}")
+        if shared:
+            parts.append(TextPart(written.keyword.start, written.keyword.end, " and ".join(shared)))
+        return parts
+
+    def _is_as_of(self, written: JoinedTable, sides: JoinSides) -> bool:
+        right = written.right
+        if not isinstance(right, TableName) or right.as_of is None:
+            return False
+        time = find_column(right.as_of, sides.scope)
+        if time is None or not time.is_time or time.side != sides.names[0]:
+            message = "for system_time as of wants the event time of the left table"
+            named = [each.name for each in sides.columns(0) if each.is_time]
+            hint = f"it is {named[0]}" if named else "set event_time in its source"
+            raise self.texts.reject(message, right.as_of.span, hint)
+        if written.kind not in ("inner", "left"):
+            message = f"for system_time as of is for inner and left joins, got {written.kind}"
+            raise self.texts.reject(message, written.keyword)
+        return True
+
+    def _scope_after(self, sides: JoinSides, join: Join, using: list[str]) -> Scope:
+        """Return the columns after a join, as its step writes them."""
+        if join.type in ("semi", "anti"):
+            return Scope(tuple(replace(c, text=quote_name(c.stored)) for c in sides.columns(0)))
+        merged = []
+        for name in using:
+            one, other = (_get_column(sides.columns(side), name) for side in (0, 1))
+            text = {"full": f"coalesce({one.text}, {other.text})", "right": other.text}
+            column = other if join.type == "right" else one
+            merged.append(
+                ScopeColumn("", column.field, text.get(join.type, one.text), is_time=False)
+            )
+        columns = (
+            replace(each, is_time=False, in_star=each.in_star and each.name not in using)
+            for each in sides.scope.columns
+        )
+        return Scope((*merged, *columns))
+
+
+def _get_column(columns: list[ScopeColumn], name: str) -> ScopeColumn:
+    return next(each for each in columns if each.name == name)
+
+
+def _sides_of(node: SyntaxNode, scope: Scope) -> set[str]:
+    """Return the sides of a join that an expression reads; none if a name is unknown."""
+    return {each.side for each in _columns_of(node, scope) or ()}
+
+
+def _tables_of(node: SyntaxNode, scope: Scope) -> set[str] | None:
+    found = _columns_of(node, scope)
+    return None if found is None else {each.table for each in found}
+
+
+def _columns_of(node: SyntaxNode, scope: Scope) -> list[ScopeColumn] | None:
+    found: list[ScopeColumn] = []
+
+    def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+        column = scope.find(each, bound)
+        if column is None:
+            return None
+        found.append(column)
+        return each
+
+    try:
+        replace_nodes(node, visit)
+    except ExpressionError:
+        return None
+    return found

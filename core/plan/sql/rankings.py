@@ -1,0 +1,188 @@
+"""`row_number() over (...) <= n` as the first rows of each key: clauses `top` and `dedup`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    Literal,
+    Member,
+    Name,
+    SortItem,
+    SyntaxNode,
+)
+from headrace.core.pipeline.clauses.keyed import Dedup, Top
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.text import Text, TextPart
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import RANK_COLUMN
+from headrace.core.plan.sql.scope import Scope
+from headrace.core.plan.sql.steps import Draft
+from headrace.core.plan.sql.texts import QueryTexts
+from headrace.core.plan.sql.time_bounds import find_column
+from headrace.core.sql.syntax_tree import (
+    Query,
+    Select,
+    WindowCall,
+    WindowSpec,
+)
+from headrace.core.types.data_types import INT, quote_name
+
+_HINT = "row_number() over (partition by ... order by ...) <= n gives the first rows of each key"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The first rows of each group of rows, in an order."""
+
+    call: WindowCall
+    window: WindowSpec
+    count: int
+
+
+def find_ranking(select: Select, texts: QueryTexts) -> Ranking | None:
+    """Return the ranking of `qualify`. Raises QueryRejected for other conditions."""
+    if select.qualify is None:
+        return None
+    bound = _read_bound(select.qualify)
+    call = bound[0] if bound else None
+    if isinstance(call, Name):
+        named = (item.expression for item in select.items if item.name == call.name)
+        call = next(named, None)
+    if bound is None or not isinstance(call, WindowCall):
+        message = "qualify wants row_number() over (...) <= n"
+        raise texts.reject(message, select.qualify.span, _HINT)
+    window = call.window
+    if isinstance(window, Name):
+        if window.name not in select.windows:
+            raise texts.reject(f'unknown window "{window.name}"', window.span)
+        window = select.windows[window.name]
+    if call.call.name != "row_number":
+        message = f"{call.call.name} is not supported: rows with equal ranks could be any number"
+        raise texts.reject(message, call.span, "row_number() numbers rows")
+    if not window.order_by:
+        raise texts.reject("row_number wants an order by", window.span, _HINT)
+    return Ranking(call, window, bound[1])
+
+
+def _read_bound(node: SyntaxNode) -> tuple[SyntaxNode, int] | None:
+    """Return what a condition limits, and the highest number that passes."""
+    if not isinstance(node, CallNode) or len(node.arguments) != 2:
+        return None
+    one, other = node.arguments
+    sign = node.name
+    if isinstance(one, Literal):
+        one, other = other, one
+        sign = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(sign, sign)
+    if not isinstance(other, Literal) or other.type != INT or not isinstance(other.value, int):
+        return None
+    most = {"<=": other.value, "<": other.value - 1}.get(sign)
+    if sign == "=" and other.value == 1:
+        most = 1
+    return (one, most) if most is not None and most > 0 else None
+
+
+def limit_query(query: Query, alias: str, conditions: list[SyntaxNode]) -> Query:
+    """Return a query with the condition around it on its row_number(), as its `qualify`.
+
+    The condition is removed from `conditions`.
+    """
+    select = query.body
+    if not isinstance(select, Select) or select.qualify is not None or not query.is_plain:
+        return query
+    ranked: Mapping[str, SyntaxNode] = {
+        item.name: item.expression
+        for item in select.items
+        if isinstance(item.expression, WindowCall)
+    }
+    for condition in conditions:
+        bound = _read_bound(condition)
+        match bound:
+            case (Name(name=name), _) if name in ranked:
+                pass
+            case (Member(base=Name(name=table), name=name), _) if table == alias:
+                if name not in ranked:
+                    continue
+            case _:
+                continue
+        assert isinstance(condition, CallNode), "it was read as a comparison"
+        at = [isinstance(each, Name | Member) for each in condition.arguments]
+        arguments = tuple(
+            ranked[name] if is_column else each
+            for is_column, each in zip(at, condition.arguments, strict=True)
+        )
+        conditions.remove(condition)
+        return replace(query, body=replace(select, qualify=replace(condition, arguments=arguments)))
+    return query
+
+
+@dataclass(frozen=True, slots=True)
+class RankedRows:
+    """The clauses of the first rows of each key, and the text of `row_number()` after them."""
+
+    clauses: Mapping[str, object]
+    number: str
+    key: tuple[str, ...]
+    """The columns of the key of the changes that they emit."""
+    names_key: bool
+    """Whether the rows that come out are identified by the key and the number."""
+
+
+def write_ranking(ranking: Ranking, draft: Draft, texts: QueryTexts) -> RankedRows:
+    """Return the clauses of a ranking over the rows of a draft with one input."""
+    scope = draft.scope
+    keys = [_write_key(each, scope, texts) for each in ranking.window.partition_by]
+    source = draft.inputs[0]
+    if ranking.count == 1 and isinstance(source.kind, nodes.Append) and source.has_event_time:
+        order = ranking.window.order_by
+        time = find_column(order[0].expression, scope) if len(order) == 1 else None
+        if time is not None and time.is_time and keys and not any(e for _, e in keys):
+            is_last = order[0].is_descending
+            dedup = Dedup.model_construct(
+                key=tuple(Assignment(name, None) for name, _ in keys),
+                keep="last" if is_last else "first",
+                order="event_time",
+            )
+            return RankedRows(
+                {"dedup": dedup}, "1", tuple(str(n) for n, _ in keys) if is_last else (), is_last
+            )
+    computed = tuple(Assignment(name, text) for name, text in keys if text is not None)
+    clauses: dict[str, object] = {"with_": computed} if computed else {}
+    if keys:
+        clauses["key"] = tuple(Assignment(name, None) for name, _ in keys)
+    clauses["top"] = Top.model_construct(
+        n=ranking.count, by=write_order(ranking.window.order_by, scope, texts)
+    )
+    names = (*(str(name) for name, _ in keys), RANK_COLUMN)
+    return RankedRows(clauses, RANK_COLUMN, names, names_key=True)
+
+
+def _write_key(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> tuple[Text, Text | None]:
+    """Return the name of a key, and its text unless it is a column."""
+    text = texts.write(node, scope)
+    column = find_column(node, scope)
+    if column is not None and text == quote_name(column.stored):
+        return texts.name(column.stored, node.span), None
+    name = texts.cut(node.span)
+    while any(name == each.stored for each in scope.columns):
+        name += "_"
+    return texts.name(name, node.span), text
+
+
+def write_order(order_by: Iterable[SortItem], scope: Scope, texts: QueryTexts) -> tuple[Text, ...]:
+    """Return the rankings of an `order by`, as the clause `top` has them."""
+    return tuple(
+        write_sort_item(item, texts.parts(item.expression, scope), texts) for item in order_by
+    )
+
+
+def write_sort_item(item: SortItem, parts: list[TextPart], texts: QueryTexts) -> Text:
+    """Return a ranking of `top`: an expression, in parts, and its direction."""
+    words = " desc" if item.is_descending else ""
+    if item.nulls_last != item.is_descending:
+        words = f"{words or ' asc'} nulls {'last' if item.nulls_last else 'first'}"
+    end = item.expression.span.end
+    tail = [TextPart(end, end, words)] if words else []
+    return texts.written.text.compose([*parts, *tail])

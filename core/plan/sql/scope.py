@@ -1,0 +1,153 @@
+"""The columns that names in a query mean, and how an expression of a step writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from headrace.core.expressions.parsing.syntax_tree import Member, Name, SyntaxNode
+from headrace.core.expressions.resolver import CLOCK_FUNCTIONS, ExpressionResolver
+from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
+from headrace.core.types.data_types import Field, Schema, quote_name
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeColumn:
+    """A column of a table of a query, and the text that means it in the step that is written."""
+
+    table: str
+    """The table's name in the query; "" for the one column of both tables of `using`."""
+    field: Field
+    """The column, by its name in the query."""
+    text: str
+    side: str = ""
+    """The input of the step's join that has it; "" in a step without a join."""
+    stored: str = ""
+    """Its name in that input."""
+    is_time: bool = False
+    """Whether it is the event time of its rows."""
+    in_star: bool = True
+
+    @property
+    def name(self) -> str:
+        """Its name in the query."""
+        return self.field.name
+
+    def is_written_as(self, node: SyntaxNode) -> bool:
+        """Whether an expression of the step may keep a name as it is written."""
+        match node:
+            case Member(base=Name(name=side), name=name):
+                return self.side != "" and (side, name) == (self.side, self.stored)
+            case Name(name=name):
+                return quote_name(name) == self.text
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns of the tables after `from`, in their order.
+
+    `outer` has those of the query around it, which names mean that mean nothing here.
+    """
+
+    columns: tuple[ScopeColumn, ...] = ()
+    outer: Scope | None = None
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return tuple(dict.fromkeys(each.table for each in self.columns if each.table))
+
+    def find(self, node: SyntaxNode, bound: frozenset[str] = frozenset()) -> ScopeColumn | None:
+        """Return the column that a name means; None for anything else.
+
+        Raises ExpressionError for a name that means none, or several. `bound` are the parameters of
+        the lambda functions around.
+        """
+        match node:
+            case Member(base=Name(name=table) as base, name=name) if table not in bound:
+                found = [c for c in self.columns if (c.table, c.name) == (table, name)]
+                if found:
+                    return found[0]
+                if self.outer is not None and table in self.outer.tables:
+                    return self.outer.find(node, bound)
+                if not self._named(table) and not (self.outer and self.outer.has(base)):
+                    raise self._unknown_column_error(node)
+            case Name(name=name) if name not in bound:
+                return self._find_name(node)
+        return None
+
+    def has(self, node: SyntaxNode) -> bool:
+        """Whether a name means a column here."""
+        try:
+            return self.find(node) is not None
+        except ExpressionError:
+            return isinstance(node, Name) and bool(self._named(node.name))
+
+    def _named(self, name: str) -> list[ScopeColumn]:
+        """Return the columns that a name without a table may mean."""
+        found = [each for each in self.columns if each.name == name]
+        return [each for each in found if not each.table] or found
+
+    def _find_name(self, node: Name) -> ScopeColumn | None:
+        found = self._named(node.name)
+        if len(found) == 1:
+            return found[0]
+        if not found and self.outer is not None:
+            return self.outer.find(node)
+        if not found and node.name.lower() in CLOCK_FUNCTIONS:
+            return None
+        raise self._unknown_column_error(node) if not found else _ambiguous_error(node, found)
+
+    def _unknown_column_error(self, node: SyntaxNode) -> ExpressionError:
+        """Return the error of a name that means no column, in the words of expressions."""
+        fields = [
+            Field(f"{c.table}.{c.name}", c.field.type, c.field.nullable) for c in self.columns
+        ]
+        names: dict[str, dict[str, str]] = {}
+        for each in self.columns:
+            names.setdefault(each.table, {})[each.name] = f"{each.table}.{each.name}"
+        if len(names) == 1:
+            fields = [each.field for each in self.columns]
+            names = {table: {c: c for c in columns} for table, columns in names.items()}
+        try:
+            ExpressionResolver(Schema(tuple(fields)), names).resolve(node)
+        except ExpressionErrors as failed:
+            return failed.errors[0]
+        shown = ", ".join(dict.fromkeys(each.name for each in self.columns))
+        return ExpressionError("unknown column", node.span, f"the columns are {shown}")
+
+    def star(self, table: str = "") -> Iterator[ScopeColumn]:
+        """Yield the columns that a star means, of one table or of all."""
+        for each in self.columns:
+            if each.in_star if not table else each.table == table:
+                yield each
+
+
+def _ambiguous_error(node: Name, found: Iterable[ScopeColumn]) -> ExpressionError:
+    tables = [each.table for each in found]
+    message = f'"{node.name}" is a column of {" and ".join(tables)}'
+    hint = f"write {' or '.join(f'{table}.{node.name}' for table in tables)}"
+    return ExpressionError(message, node.span, hint)
+
+
+def scope_of_table(
+    table: str,
+    fields: Iterable[Field],
+    times: frozenset[str],
+    renamed: Mapping[str, str] | None = None,
+) -> Scope:
+    """Return the columns of a table; `renamed` has other names for some of them."""
+    names = renamed or {}
+    return Scope(
+        tuple(
+            ScopeColumn(
+                table,
+                replace(field, name=names.get(field.name, field.name)),
+                quote_name(field.name),
+                stored=field.name,
+                is_time=field.name in times,
+            )
+            for field in fields
+        )
+    )

@@ -1,0 +1,268 @@
+"""A `select` as steps: tables, conditions, groups, distinct rows, first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, find_free_names
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.pipeline.clauses.keyed import Dedup
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import nodes
+from headrace.core.plan.sql.conditions import ConditionJoiner, has_query, read_query_condition
+from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
+from headrace.core.plan.sql.items import (
+    Item,
+    expand_items,
+    has_aggregate,
+    refuse_aggregates,
+    write_select,
+)
+from headrace.core.plan.sql.joins import Joiner
+from headrace.core.plan.sql.rankings import find_ranking, write_ranking
+from headrace.core.plan.sql.scope import Scope
+from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
+from headrace.core.plan.sql.tables import TableBuilder, list_columns
+from headrace.core.plan.sql.texts import QueryRejected, QueryTexts, split_conjunction
+from headrace.core.sql.syntax_tree import Query, Select, WindowCall
+from headrace.core.types.data_types import quote_name
+
+Columns = list[tuple[str, Text, Span]]
+"""The columns of a result: the name, the text and the place of each."""
+CompileQuery = Callable[[Query, str, tuple[str, ...]], Relation]
+NamedQueries = Mapping[str, Callable[[], Relation]]
+
+
+@dataclass(slots=True)
+class SelectBuilder:
+    """Builds one `select`; `path` is its place in the whole query."""
+
+    writer: StepWriter
+    texts: QueryTexts
+    named: NamedQueries
+    compile_query: CompileQuery
+    path: tuple[str, ...]
+    failed: bool = False
+    """Whether a condition was rejected: the rest is checked, and then rejected too."""
+
+    def build(self, select: Select, extra: Callable[[Scope], list[Item]] | None = None) -> Draft:
+        """Return the draft of the rows of a `select`, whose last clause is its columns.
+
+        `extra` returns further columns of the result. Raises QueryRejected.
+        """
+        draft = self._build_rows(select)
+        items = expand_items(select, draft.scope, self.texts)
+        self._refuse_windows(select)
+        items += extra(draft.scope) if extra else []
+        if is_grouped(select):
+            if select.qualify is not None:
+                message = "qualify of groups is not supported"
+                hint = "put the groups into a query in from (...)"
+                raise self.texts.reject(message, select.places["qualify"], hint)
+            draft = self._build_groups(select, items, draft)
+        else:
+            draft = self._build_columns(select, items, draft)
+        if self.failed:
+            raise QueryRejected
+        return self._make_distinct(select, draft) if select.is_distinct else draft
+
+    def _refuse_windows(self, select: Select) -> None:
+        """Refuse functions over windows of rows, but for the one that `qualify` limits."""
+        if select.qualify is not None:
+            return
+        found = [i.expression for i in select.items if isinstance(i.expression, WindowCall)]
+        for call in found:
+            message = f"{call.call.name} over a window of rows is not supported"
+            hint = "row_number() ... <= n in qualify, or in where around the query, is supported"
+            self.texts.add_error(message, call.span, hint)
+        if found:
+            raise QueryRejected
+
+    def _build_rows(self, select: Select) -> Draft:
+        """Return the rows of the tables that pass `where`."""
+        if select.table is None:
+            raise self.texts.reject("wanted a from: rows come from tables", select.places["select"])
+        conditions = [*split_conjunction(select.where)]
+        found = [refuse_aggregates("where", each, self.texts) for each in conditions]
+        plain = [each for each in conditions if not has_query(each)]
+        queries = [each for each in conditions if has_query(each)]
+        draft = self._build_tables(select, plain)
+        self.failed |= any(found)
+        self._filter(select, draft, [each for each in plain if not has_aggregate(each)])
+        for each in queries:
+            condition = read_query_condition(each)
+            if condition is None:
+                message = "a query inside a condition is supported as in (...) or exists (...)"
+                raise self.texts.reject(message, each.span, "join its rows in from")
+            draft = self._condition_joiner().join(draft, condition)
+        return draft
+
+    def _build_tables(self, select: Select, conditions: list[SyntaxNode]) -> Draft:
+        tables = TableBuilder(
+            self.writer, self.texts, self.named, self.compile_query, self.path, conditions
+        )
+        return tables.build(select)
+
+    def _filter(self, select: Select, draft: Draft, conditions: list[SyntaxNode]) -> None:
+        """Apply conditions, each of which is checked."""
+        if not conditions:
+            return
+        parts = []
+        for each in conditions:
+            try:
+                self._check_aliases(select, each, draft.scope)
+                parts.append(self.texts.condition(each, draft.scope))
+            except QueryRejected:
+                self.failed = True
+        if parts:
+            draft.clauses["where"] = self.texts.join_conditions(parts)
+
+    def _check_aliases(self, select: Select, node: SyntaxNode, scope: Scope) -> None:
+        """Refuse the names of columns of the result, which `where` does not know."""
+        aliases = {item.aliases[0].name for item in select.items if len(item.aliases) == 1}
+        for each in find_free_names(node):
+            if each.name in aliases and not scope.has(each) and each.name not in scope.tables:
+                message = f'"{each.name}" is a column of the result, which where does not know'
+                hint = "repeat its expression, or put this query into from (...)"
+                raise self.texts.reject(message, each.span, hint)
+
+    def _condition_joiner(self) -> ConditionJoiner:
+        def build_query(query: Query) -> Draft:
+            name = self.writer.choose_name(*self.path, "in")
+            relation = self.compile_query(query, name, (*self.path, "in")).rename("in_rows")
+            return Draft((relation,), relation.scope, relation.scope.tables)
+
+        def build_tables(select: Select, conditions: list[SyntaxNode]) -> Draft:
+            draft = self._build_tables(select, conditions)
+            own = [each for each in conditions if _is_known(each, draft.scope)]
+            conditions[:] = [each for each in conditions if each not in own]
+            self._filter(select, draft, own)
+            return draft
+
+        joiner = Joiner(self.writer, self.texts, self.path, [])
+        return ConditionJoiner(joiner, self.texts, build_query, build_tables)
+
+    def _build_groups(self, select: Select, items: list[Item], draft: Draft) -> Draft:
+        draft = self._single_input(draft)
+        groups = GroupBuilder(
+            self.texts, select, items, draft, draft.inputs[0].has_event_time, self.writer.step.ttl
+        )
+        columns = groups.build()
+        texts = {str(text) for _, text, _ in columns}
+        written = [(name, str(text)) for name, text, _ in columns]
+        if written != [(name, quote_name(name)) for name in groups.natural_columns]:
+            names = {quote_name(name) for name in groups.key_names}
+            if groups.window is None and not names <= texts:
+                draft = self._start_anew(draft, "groups")
+            draft.clauses["select"] = write_select(columns, self.texts)
+        return self._with_columns(draft, columns)
+
+    def _build_columns(self, select: Select, items: list[Item], draft: Draft) -> Draft:
+        """Return a draft with the columns of a result; with `qualify`, of its first rows."""
+        ranking = find_ranking(select, self.texts)
+        if ranking is None:
+            columns = self._write_items(items, draft.scope)
+            if not self._is_whole(columns, draft):
+                is_join = draft.join is not None
+                draft.clauses["select"] = write_select(columns, self.texts, is_join=is_join)
+            return self._with_columns(draft, columns)
+        draft = self._single_input(draft)
+        ranked = write_ranking(ranking, draft, self.texts)
+        calls = [item for item in items if item.node == ranking.call]
+        others = [item for item in items if item.node != ranking.call]
+        by_name = {c[0]: c for c in self._write_items(others, draft.scope)}
+        for item in calls:
+            by_name[item.name] = (item.name, self.texts.name(ranked.number, item.place), item.place)
+        columns = [by_name[item.name] for item in items]
+        draft.clauses.update(ranked.clauses)
+        place = ranking.call.span
+        draft.places.update(dict.fromkeys(("top", "dedup", "key"), place))
+        texts = {str(text) for _, text, _ in columns}
+        if not {quote_name(name) for name in ranked.key} <= texts:
+            draft = self._start_anew(draft, "top")
+        if not self._is_whole(columns, draft) or "top" in draft.clauses:
+            draft.clauses["select"] = write_select(columns, self.texts)
+        return self._with_columns(draft, columns)
+
+    def _write_items(self, items: list[Item], scope: Scope) -> Columns:
+        columns, failed = Columns(), False
+        for item in items:
+            try:
+                columns.append((item.name, item.write(self.texts, scope), item.place))
+            except QueryRejected:
+                failed = True
+        if failed:
+            raise QueryRejected
+        return columns
+
+    def _is_whole(self, columns: Columns, draft: Draft) -> bool:
+        """Whether a result has all columns of the one input as they are."""
+        keeps_left = draft.join is not None and draft.join.type in ("semi", "anti")
+        if (draft.join is not None and not keeps_left) or "explode" in draft.clauses:
+            return False
+        stored = [(each.field.name, each.text) for each in draft.scope.columns]
+        own = [(name, quote_name(name)) for name in draft.inputs[0].schema.names]
+        return [(name, str(text)) for name, text, _ in columns] == stored == own
+
+    def _single_input(self, draft: Draft) -> Draft:
+        """Return a draft that reads one input, and may have a `where`."""
+        if draft.join is None and "explode" not in draft.clauses:
+            return draft
+        name = self.writer.choose_name(*self.path, "-".join(draft.tables))
+        relation = self.writer.materialize(draft, name)
+        return Draft((relation,), relation.scope, draft.tables, places=draft.places)
+
+    def _start_anew(self, draft: Draft, part: str) -> Draft:
+        """Build the step of a draft, and return one of its rows, whose scope is the same."""
+        relation = self.writer.write(draft, self.writer.choose_name(*self.path, part))
+        return Draft((relation,), draft.scope, draft.tables, places=draft.places)
+
+    def _with_columns(self, draft: Draft, columns: Columns) -> Draft:
+        """Return the draft with the columns of its result."""
+        draft.columns = columns
+        return draft
+
+    def _make_distinct(self, select: Select, draft: Draft) -> Draft:
+        """Return the draft of the distinct rows of a result."""
+        place = select.places["select"]
+        if draft.join is None and not draft.clauses.keys() - {"where", "select"}:
+            columns = [*draft.columns]
+        else:
+            names = [name for name, _, _ in draft.columns]
+            draft = self._start_anew(draft, "rows")
+            columns = [(n, self.texts.name(quote_name(n), place), place) for n in names]
+        return self._with_columns(draft, make_distinct(draft, columns, self.texts, place))
+
+
+def make_distinct(draft: Draft, columns: Columns, texts: QueryTexts, place: Span) -> Columns:
+    """Add the clauses that keep one of equal rows, and return the columns of the result."""
+    key = tuple(
+        Assignment(texts.name(name, at), None if text == quote_name(name) else text)
+        for name, text, at in columns
+    )
+    draft.places.update(dict.fromkeys(("dedup", "key", "aggregate"), place))
+    if all(isinstance(each.kind, nodes.Append) for each in draft.inputs):
+        draft.clauses["dedup"] = Dedup.model_construct(key=key)
+        whole = [*draft.inputs[0].schema.names] == [name for name, _, _ in columns]
+        if whole and all(each.expression is None for each in key):
+            draft.clauses.pop("select", None)
+        else:
+            draft.clauses["select"] = write_select(columns, texts)
+        return columns
+    count = texts.name("count(*)", place)
+    draft.clauses["key"] = key
+    draft.clauses["aggregate"] = (Assignment(count, count),)
+    columns = [(name, texts.name(quote_name(name), at), at) for name, _, at in columns]
+    draft.clauses["select"] = write_select(columns, texts)
+    return columns
+
+
+def _is_known(node: SyntaxNode, scope: Scope) -> bool:
+    """Whether all names in an expression mean columns of a scope."""
+    try:
+        list_columns(node, scope)
+    except ExpressionError:
+        return False
+    return True

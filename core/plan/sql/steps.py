@@ -1,0 +1,190 @@
+"""The steps of a query: tables with their columns, and drafts of steps that become tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headrace.core.expressions.typed import Span
+from headrace.core.pipeline.clauses.joins import Join
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.model import Step
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import nodes
+from headrace.core.plan.columns import KnownColumns
+from headrace.core.plan.sql.scope import Scope, scope_of_table
+from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.plan.sql.time_columns import find_time_columns
+from headrace.core.types.data_types import Schema, quote_name
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTable:
+    """The graph of the streams that exist so far, as the builder of the plan has it."""
+
+    streams: Mapping[str, nodes.Stream]
+    known_columns: Mapping[str, KnownColumns]
+    parts: Mapping[str, nodes.Source | nodes.Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A stream as a table of a query; its scope is that of a step that reads it alone."""
+
+    stream: Text
+    scope: Scope
+    schema: Schema
+    kind: nodes.StreamKind
+    has_event_time: bool
+
+    def rename(self, table: str, columns: Mapping[str, str] | None = None) -> Relation:
+        """Return it under another name."""
+        times = frozenset(each.stored for each in self.scope.columns if each.is_time)
+        return replace(self, scope=scope_of_table(table, self.schema, times, columns))
+
+
+@dataclass(slots=True)
+class Draft:
+    """A step that is being written: its inputs, its clauses, and the scope of the next clause.
+
+    `tables` name it if it becomes a step inside the query.
+    """
+
+    inputs: tuple[Relation, ...]
+    scope: Scope
+    tables: tuple[str, ...]
+    clauses: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, Span] = field(default_factory=dict)
+    join: Join | None = None
+    columns: list[tuple[str, Text, Span]] = field(default_factory=list)
+    """The columns of the result, once its last clause is written: name, text and place of each."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it does nothing but read one table."""
+        return not self.clauses and self.join is None and len(self.inputs) == 1
+
+
+class _Places(dict[str, Text]):
+    """The positions of a step's clauses; those that the query implies are where it begins."""
+
+    def __init__(self, known: Mapping[str, Text], default: Text) -> None:
+        super().__init__(known)
+        self._default = default
+
+    def __missing__(self, key: str) -> Text:
+        return self._default
+
+
+class StepWriter:
+    """Turns drafts into steps of the pipeline, which are built at once, so their columns are known.
+
+    `build` adds a step to the plan.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        texts: QueryTexts,
+        table: StreamTable,
+        build: Callable[[Step], None],
+    ) -> None:
+        self.step = step
+        self.texts = texts
+        self.table = table
+        self._build = build
+        self._names: set[str] = set()
+
+    def find_source(self, name: str, alias: str, place: Span) -> Relation:
+        """Return a source or step of the pipeline as a table. Raises QueryRejected."""
+        text = self.texts.name(name, place)
+        known, stream = self.table.known_columns.get(name), self.table.streams.get(name)
+        if known is None or stream is None or not known.is_complete:
+            raise QueryRejected
+        times = find_time_columns(stream, self.table.parts)
+        scope = scope_of_table(alias, known.schema, times)
+        return Relation(text, scope, known.schema, stream.kind, stream.has_event_time)
+
+    def choose_name(self, *parts: str) -> str:
+        """Return the name of a step inside the query, after what it is in the query."""
+        name = "@".join((str(self.step.name), *filter(None, parts)))
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return name
+
+    def write(self, draft: Draft, name: str, alias: str = "") -> Relation:
+        """Build the step of a draft, and return its rows. Raises QueryRejected."""
+        step = self.step
+        inputs = tuple(each.stream for each in draft.inputs)
+        default = step.keys_at["sql"]
+        places = {key: self.texts.name(key, span) for key, span in draft.places.items()}
+        keys_at = _Places({"from": default, **places}, default)
+        for key in ("parallelism", "slot", "chain", "ttl"):
+            if key in step.keys_at:
+                keys_at[key] = step.keys_at[key]
+        model = Step.model_construct(
+            name=Text(name, step.name.scalar, step.name.pieces),
+            from_=inputs,
+            keys_at=keys_at,
+            input_streams=inputs,
+            states={},
+            join=draft.join,
+            parallelism=step.parallelism,
+            slot=step.slot,
+            chain=step.chain,
+            **draft.clauses,
+        )
+        self._build(model)
+        return self.find_source(name, alias, draft.places.get("select", Span(0, 0)))
+
+    def materialize(self, draft: Draft, name: str) -> Relation:
+        """Return the rows of a draft with all its columns, each of which has its own name.
+
+        The names of its tables stay those that stand before columns.
+        """
+        if draft.is_empty:
+            return replace(draft.inputs[0], scope=draft.scope)
+        counts: dict[str, int] = {}
+        for each in draft.scope.columns:
+            counts[each.name] = counts.get(each.name, 0) + 1
+        stored: list[str] = []
+        for each in draft.scope.columns:
+            own = each.name if counts[each.name] == 1 or not each.table else ""
+            own = own or f"{each.table}.{each.name}"
+            while own in stored:
+                own += "_"
+            stored.append(own)
+        place = draft.places.get("select", Span(0, 0))
+        columns = [(own, each.text) for own, each in zip(stored, draft.scope.columns, strict=True)]
+        changed = draft.join is not None or any(quote_name(own) != text for own, text in columns)
+        if changed:
+            draft.clauses["select"] = tuple(
+                Assignment(self.texts.name(own, place), self.texts.name(text, place))
+                for own, text in columns
+            )
+        made = self.write(draft, name)
+        times = {c.stored for c in made.scope.columns if c.is_time}
+        fields = {f.name: f for f in made.schema}
+        return replace(
+            made,
+            scope=Scope(
+                tuple(
+                    replace(
+                        each,
+                        field=replace(fields[own], name=each.name),
+                        text=quote_name(own),
+                        side="",
+                        stored=own,
+                        is_time=own in times,
+                    )
+                    for own, each in zip(stored, draft.scope.columns, strict=True)
+                )
+            ),
+        )
+
+
+def select_all(columns: Sequence[str], texts: QueryTexts, place: Span) -> tuple[Assignment, ...]:
+    """Return a clause `select` of plain columns."""
+    return tuple(Assignment(texts.name(each, place), None) for each in columns)

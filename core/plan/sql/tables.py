@@ -1,0 +1,255 @@
+"""What follows `from`: the tables of a query, as drafts of steps, and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, replace_nodes
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.pipeline import fields
+from headrace.core.pipeline.text import TextPart
+from headrace.core.plan.columns import KnownColumns, PlanProblems
+from headrace.core.plan.explodes import build_explode
+from headrace.core.plan.sql.joins import Joiner
+from headrace.core.plan.sql.rankings import limit_query
+from headrace.core.plan.sql.scope import Scope, ScopeColumn
+from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
+from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.sql.syntax_tree import (
+    JoinedTable,
+    LateralView,
+    Query,
+    Select,
+    Subquery,
+    TableItem,
+    TableName,
+    WindowCall,
+    walk_query_nodes,
+)
+from headrace.core.types.data_types import quote_name
+
+UNNAMED = "subquery"
+"""The name of a query in parentheses that has none."""
+
+QUERY_KEEPERS = {"inner", "cross", "left", "semi", "anti"}
+"""The joins whose left rows may be filtered before them."""
+
+CompileQuery = Callable[[Query, str, tuple[str, ...]], Relation]
+
+
+@dataclass(slots=True)
+class TableBuilder:
+    """Builds the tables of one `select`; `path` is the place of the query in the whole one.
+
+    `named` has the rows of the queries of `with`; `conditions` are those of `where`, of which the
+    ones that are applied here are removed.
+    """
+
+    writer: StepWriter
+    texts: QueryTexts
+    named: Mapping[str, Callable[[], Relation]]
+    compile_query: CompileQuery
+    path: tuple[str, ...]
+    conditions: list[SyntaxNode]
+
+    def build(self, select: Select) -> Draft:
+        """Return the draft of the tables and views of a `select`. Raises QueryRejected."""
+        assert select.table is not None, "there is a from"
+        leaves = [*_list_leaves(select.table)]
+        found, failed = list[tuple[TableItem, Relation]](), False
+        for leaf in leaves:
+            try:
+                found.append((leaf, self._find_table(leaf)))
+            except QueryRejected:
+                failed = True
+        self._check_names([leaf for leaf in leaves if not isinstance(leaf, JoinedTable)])
+        if failed:
+            raise QueryRejected
+        relations = {leaf.span: relation for leaf, relation in found}
+        scope = Scope(tuple(c for _, each in found for c in each.scope.columns))
+        draft = self._build_item(select.table, relations, scope, may_filter=True)
+        draft.places.update(select.places)
+        for view in select.views:
+            draft = self._explode(draft, view)
+        return draft
+
+    def _check_names(self, leaves: list[TableItem]) -> None:
+        seen = set[str]()
+        for leaf in leaves:
+            assert not isinstance(leaf, JoinedTable), "leaves are no joins"
+            if leaf.alias and leaf.alias in seen:
+                message = f'two tables are called "{leaf.alias}"'
+                hint = f"name one: {leaf.alias} as other"
+                raise self.texts.reject(message, leaf.alias_span, hint)
+            seen.add(leaf.alias)
+
+    def _find_table(self, leaf: TableItem) -> Relation:
+        assert not isinstance(leaf, JoinedTable), "leaves are no joins"
+        alias = leaf.alias or UNNAMED
+        if isinstance(leaf, TableName):
+            if leaf.name in self.named:
+                found = self.named[leaf.name]().rename(alias)
+            else:
+                found = self.writer.find_source(leaf.name, alias, leaf.span)
+        else:
+            query = limit_query(leaf.query, alias, self.conditions)
+            found = self.compile_query(
+                query, self.writer.choose_name(*self.path, alias), (*self.path, alias)
+            ).rename(alias)
+        if not leaf.columns:
+            return found
+        names = found.schema.names
+        if len(names) != len(leaf.columns):
+            message = f"wanted {len(names)} names of columns, got {len(leaf.columns)}"
+            raise self.texts.reject(message, leaf.columns[0].span, f"they are {', '.join(names)}")
+        return found.rename(
+            alias, {old: new.name for old, new in zip(names, leaf.columns, strict=True)}
+        )
+
+    def _build_item(
+        self, item: TableItem, relations: Mapping[Span, Relation], scope: Scope, *, may_filter: bool
+    ) -> Draft:
+        if not isinstance(item, JoinedTable):
+            relation = relations[item.span]
+            draft = Draft((relation,), relation.scope, relation.scope.tables)
+            if may_filter and len(relations) > 1:
+                self._filter_early(draft, scope)
+            return draft
+        if item.is_comma:
+            return self._build_list(item, relations, scope, may_filter=may_filter)
+        left = self._build_item(
+            item.left, relations, scope, may_filter=may_filter and item.kind in QUERY_KEEPERS
+        )
+        right = self._build_item(
+            item.right,
+            relations,
+            scope,
+            may_filter=may_filter and item.kind in ("inner", "cross", "right"),
+        )
+        return self._joiner().join(left, right, item, may_filter=may_filter)
+
+    def _joiner(self) -> Joiner:
+        return Joiner(self.writer, self.texts, self.path, self.conditions)
+
+    def _build_list(
+        self,
+        item: JoinedTable,
+        relations: Mapping[Span, Relation],
+        scope: Scope,
+        *,
+        may_filter: bool,
+    ) -> Draft:
+        """Join tables with commas between them: each with those that a condition connects."""
+        operands = [*_list_operands(item)]
+        drafts = [
+            self._build_item(each, relations, scope, may_filter=may_filter) for each in operands
+        ]
+        draft, *rest = drafts
+        joiner = self._joiner()
+        while rest:
+            connected = (each for each in rest if joiner.find_equalities(draft, each))
+            other = next(connected, rest[0])
+            rest.remove(other)
+            draft = joiner.join(draft, other, item, may_filter=True)
+        return draft
+
+    def _filter_early(self, draft: Draft, scope: Scope) -> None:
+        """Apply the conditions that read one table only before it is joined."""
+        own = [each for each in self.conditions if self._reads_only(each, draft.tables, scope)]
+        if own:
+            self.conditions[:] = [each for each in self.conditions if each not in own]
+            draft.clauses["where"] = self.texts.join_conditions(
+                [self.texts.condition(each, draft.scope) for each in own]
+            )
+
+    def _reads_only(self, node: SyntaxNode, tables: tuple[str, ...], scope: Scope) -> bool:
+        if any(isinstance(each, Subquery | WindowCall) for each in walk_query_nodes(node)):
+            return False
+        try:
+            found = list_columns(node, scope)
+        except ExpressionError:
+            return False
+        return bool(found) and {each.table for each in found} <= {*tables}
+
+    def _explode(self, draft: Draft, view: LateralView) -> Draft:
+        """Return a draft with the rows that a view makes of each row."""
+        if not draft.is_empty:
+            name = self.writer.choose_name(*self.path, "-".join(draft.tables))
+            relation = self.writer.materialize(draft, name)
+            draft = Draft((relation,), relation.scope, draft.tables, places=draft.places)
+        clause = self._write_generator(draft, view)
+        draft.clauses["explode"] = clause
+        known = KnownColumns(draft.inputs[0].schema)
+        operation = build_explode(clause, known, PlanProblems())
+        if operation is None:
+            name = self.writer.choose_name(*self.path, view.table or "explode")
+            self.writer.write(draft, name)
+            raise QueryRejected
+        added = (
+            ScopeColumn(view.table, field, quote_name(field.name), stored=field.name)
+            for field in operation.added_columns
+        )
+        draft.scope = Scope((*draft.scope.columns, *added))
+        draft.tables = (*draft.tables, *((view.table,) if view.table else ()))
+        return draft
+
+    def _write_generator(self, draft: Draft, view: LateralView) -> fields.Explode:
+        call, texts = view.generator, self.texts
+        plain = call.name.removesuffix("_outer")
+        is_outer = view.is_outer or plain != call.name
+        if plain == "explode" and len(view.columns) == 1 and len(call.arguments) == 1:
+            column = view.columns[0]
+            array = texts.write(call.arguments[0], draft.scope)
+            return fields.Explode(texts.name(column.name, column.span), array, is_outer)
+        names = ", ".join(quote_name(each.name) for each in view.columns)
+        parts = texts.parts(call, draft.scope)
+        if is_outer and plain == call.name and plain in ("explode", "posexplode", "inline"):
+            span = call.name_span
+            parts = [
+                TextPart(span.start, span.end, f"{plain}_outer"),
+                *_drop_start(parts, span.end),
+            ]
+        if names:
+            parts.append(TextPart(call.span.end, call.span.end, f" as ({names})"))
+        return fields.Explode(None, texts.written.text.compose(parts))
+
+
+def _drop_start(parts: list[TextPart], start: int) -> Iterator[TextPart]:
+    """Yield the parts after a position."""
+    for part in parts:
+        if part.start >= start:
+            yield part
+        elif part.end > start and part.inserted is None:
+            yield replace(part, start=start)
+
+
+def list_columns(node: SyntaxNode, scope: Scope) -> list[ScopeColumn]:
+    """Return the columns that an expression reads. Raises ExpressionError for unknown names."""
+    found: list[ScopeColumn] = []
+
+    def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+        column = scope.find(each, bound)
+        if column is None:
+            return None
+        found.append(column)
+        return each
+
+    replace_nodes(node, visit)
+    return found
+
+
+def _list_leaves(item: TableItem) -> Iterator[TableItem]:
+    if isinstance(item, JoinedTable):
+        yield from _list_leaves(item.left)
+        yield from _list_leaves(item.right)
+    else:
+        yield item
+
+
+def _list_operands(item: TableItem) -> Iterator[TableItem]:
+    if isinstance(item, JoinedTable) and item.is_comma:
+        yield from _list_operands(item.left)
+        yield item.right
+    else:
+        yield item

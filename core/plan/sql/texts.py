@@ -1,0 +1,161 @@
+"""The texts of a step's expressions: parts of a query, with names as the step has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    Name,
+    SyntaxNode,
+    replace_nodes,
+)
+from headrace.core.expressions.typed import ExpressionError, ExpressionErrors, Span
+from headrace.core.pipeline.clauses.query import QueryText
+from headrace.core.pipeline.text import Text, TextPart
+from headrace.core.plan.columns import PlanProblems
+from headrace.core.plan.sql.scope import Scope
+from headrace.core.sql.syntax_tree import Subquery, WindowCall
+
+Replace: TypeAlias = Callable[[SyntaxNode, frozenset[str]], str | None]
+"""Returns the text that stands for a node; None to look below it."""
+
+SUBQUERY_HINT = "a query may stand in from, and in where as in (...) or exists (...)"
+
+
+class QueryRejected(Exception):
+    """A part of a query cannot be built; the reason has been reported, or is outside of it."""
+
+
+class QueryTexts:
+    """The text of a query, of which a step's texts are parts; errors in it are reported."""
+
+    def __init__(self, written: QueryText, report: PlanProblems) -> None:
+        self.written = written
+        self.report = report
+
+    def add_error(self, message: str, span: Span, hint: str = "") -> None:
+        """Report an error of a part of the query."""
+        self.report.add(message, self.written.text.locate(span.start, span.end), hint)
+
+    def reject(self, message: str, span: Span, hint: str = "") -> QueryRejected:
+        """Report an error, and return the exception to raise."""
+        self.add_error(message, span, hint)
+        return QueryRejected()
+
+    def name(self, name: str, span: Span) -> Text:
+        """Return a name, at the position of a part of the query."""
+        return self.written.name(name, span)
+
+    def cut(self, span: Span) -> str:
+        """Return the characters of a part of the query, on one line."""
+        return " ".join(self.written.text.reveal()[span.start : span.end].split())
+
+    def write(self, node: SyntaxNode, scope: Scope, find: Replace | None = None) -> Text:
+        """Return the text of an expression over the columns of a scope.
+
+        `find` may replace whole nodes. Raises QueryRejected for names that mean no column.
+        """
+        return self.written.text.compose(self.parts(node, scope, find))
+
+    def parts(self, node: SyntaxNode, scope: Scope, find: Replace | None = None) -> list[TextPart]:
+        """Return the parts of the text of an expression over the columns of a scope."""
+        replaced: dict[Span, str] = {}
+        errors: dict[tuple[Span, str], ExpressionError] = {}
+
+        def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+            try:
+                text = find(each, bound) if find else None
+                if text is None:
+                    _refuse(each)
+                    column = scope.find(each, bound)
+                    if column is None:
+                        return None
+                    text = None if column.is_written_as(each) else column.text
+            except ExpressionErrors as failed:
+                errors.update({(e.span, e.message): e for e in failed.errors})
+            except ExpressionError as error:
+                errors[error.span, error.message] = error
+            else:
+                if text is not None:
+                    replaced[each.span] = text
+            return each
+
+        replace_nodes(node, visit)
+        if errors:
+            for error in errors.values():
+                self.add_error(error.message, error.span, error.hint)
+            raise QueryRejected
+        return list(_split(node.span, replaced))
+
+    def condition(self, node: SyntaxNode, scope: Scope) -> list[TextPart]:
+        """Return the parts of a condition that others are joined to by `and`."""
+        parts = self.parts(node, scope)
+        is_open = isinstance(node, CallNode) and node.name == "or"
+        if (
+            is_open
+            and isinstance(node, CallNode)
+            and node.arguments[0].span.start == node.span.start
+        ):
+            start, end = node.span.start, node.span.end
+            return [TextPart(start, start, "("), *parts, TextPart(end, end, ")")]
+        return parts
+
+    def join_conditions(self, conditions: Sequence[list[TextPart]]) -> Text:
+        """Return conditions, each in its parts, with `and` between them."""
+        ordered = sorted(conditions, key=lambda parts: parts[0].start)
+        parts: list[TextPart] = []
+        for at, condition in enumerate(ordered):
+            if at:
+                begin = condition[0].start
+                parts.append(TextPart(begin, begin, " and "))
+            parts.extend(condition)
+        return self.written.text.compose(parts)
+
+    def resolve_tree(self, node: SyntaxNode, scope: Scope) -> SyntaxNode:
+        """Return the tree with its columns named as the step names them, to compare trees."""
+
+        def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+            try:
+                column = scope.find(each, bound)
+            except ExpressionError:
+                return None
+            return Name(each.span, column.text) if column is not None else None
+
+        return replace_nodes(node, visit)
+
+
+def _refuse(node: SyntaxNode) -> None:
+    """Refuse what no expression of a step has."""
+    match node:
+        case Subquery():
+            message = "a query is not supported here"
+            raise ExpressionError(message, node.span, SUBQUERY_HINT)
+        case WindowCall(call=call):
+            message = f"{call.name} over a window of rows is not supported here"
+            hint = "row_number() ... <= n in qualify, or in where around the query, is supported"
+            raise ExpressionError(message, node.span, hint)
+
+
+def _split(span: Span, replaced: dict[Span, str]) -> Iterator[TextPart]:
+    """Yield the parts of a text between and instead of what is replaced in it."""
+    at = span.start
+    for each in sorted(replaced, key=lambda each: (each.start, each.end)):
+        if each.start < at:
+            continue
+        if each.start > at:
+            yield TextPart(at, each.start)
+        yield TextPart(each.start, each.end, replaced[each])
+        at = each.end
+    if at < span.end or at == span.start:
+        yield TextPart(at, span.end)
+
+
+def split_conjunction(node: SyntaxNode | None) -> Iterator[SyntaxNode]:
+    """Yield the conditions that `and` joins, from the left."""
+    if isinstance(node, CallNode) and node.name == "and":
+        for argument in node.arguments:
+            yield from split_conjunction(argument)
+    elif node is not None:
+        yield node

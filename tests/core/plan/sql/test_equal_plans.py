@@ -1,0 +1,173 @@
+"""Queries whose plans are those of steps in YAML: the same operations, texts and state."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from headrace.core.plan import nodes
+from tests.support.sql_steps import SINKS, SOURCES, build_steps, write_query
+
+CASES = {
+    "filter": (
+        "select id, amount * 2 as twice from orders o where o.amount > 1",
+        "q: {from: orders, where: amount > 1, select: {id: id, twice: amount * 2}}",
+    ),
+    "columns": (
+        "select customer, id from orders",
+        "q: {from: orders, select: [customer, id]}",
+    ),
+    "star": (
+        "select * from orders where amount > 1",
+        "q: {from: orders, where: amount > 1}",
+    ),
+    "groups": (
+        "select customer, count(*) as n, sum(amount) total from orders group by customer"
+        " having n > 1",
+        "q: {from: orders, key: customer, aggregate: {n: count(*), total: sum(amount)},"
+        " having: n > 1}",
+    ),
+    "computed key": (
+        "select to_date(at) as day, max(amount) m from orders group by 1",
+        "q: {from: orders, key: {day: to_date(at)}, aggregate: {m: max(amount)}}",
+    ),
+    "order of columns": (
+        "select count(*) as n, customer from orders group by customer",
+        "q: {from: orders, key: customer, aggregate: {n: count(*)}, select: [n, customer]}",
+    ),
+    "hidden aggregate": (
+        "select customer, count(*) + 1 as n from orders group by customer having max(amount) > 3",
+        "q: {from: orders, key: customer, aggregate: {n: count(*) + 1, 'max(amount)': max(amount)},"
+        " having: '`max(amount)` > 3', select: [customer, n]}",
+    ),
+    "global": (
+        "select count(*) as n from orders",
+        "q: {from: orders, aggregate: {n: count(*)}}",
+    ),
+    "tumble": (
+        "select customer, window_start, window_end, count(*) as n from orders"
+        " group by customer, tumble(at, interval 10 seconds)",
+        "q: {from: orders, key: customer, window: {tumble: 10s}, aggregate: {n: count(*)}}",
+    ),
+    "hop": (
+        "select window_end, count(*) as n from orders"
+        " group by hop(at, interval 10 seconds, interval 1 minute)",
+        "q: {from: orders, window: {slide: 1m, every: 10s}, aggregate: {n: count(*)},"
+        " select: [window_end, n]}",
+    ),
+    "cumulate": (
+        "select window_start, window_end, count(*) as n from orders"
+        " group by cumulate(at, interval 10 minutes, interval 1 hour)",
+        "q: {from: orders, window: {cumulate: 1h, every: 10m}, aggregate: {n: count(*)}}",
+    ),
+    "session": (
+        "select customer, window_start, window_end, count(*) as n from orders"
+        " group by session(at, interval 30 seconds), customer",
+        "q: {from: orders, key: customer, window: {session: 30s}, aggregate: {n: count(*)}}",
+    ),
+    "spark window": (
+        "select window.start as s, count(*) as n from orders group by window(at, '10 seconds')",
+        "q: {from: orders, window: {tumble: 10s}, aggregate: {n: count(*)},"
+        " select: {s: window_start, n: n}}",
+    ),
+    "join": (
+        "select o.id, c.city as city from orders o join moves c on o.customer = c.id",
+        "q: {join: {left: {from: orders, as: o}, right: {from: moves, as: c},"
+        " on: o.customer = c.id}, select: {id: o.id, city: c.city}}",
+    ),
+    "within": (
+        "select o.id, paid from orders o left join payments p"
+        " on o.id = p.order"
+        " and p.at between o.at - interval 5 seconds and o.at + interval 1 minute",
+        "q: {join: {left: {from: orders, as: o}, right: {from: payments, as: p},"
+        " on: o.id = p.order, type: left, within: [-5s, 1m]}, select: {id: o.id, paid: paid}}",
+    ),
+    "within by comparisons": (
+        "select id from orders o, payments p"
+        " where id = order and p.at >= o.at and p.at <= o.at + interval 1 second",
+        "q: {join: {left: {from: orders, as: o}, right: {from: payments, as: p},"
+        " on: id = order, within: [0s, 1s]}, select: {id: id}}",
+    ),
+    "at once": (
+        "select o.id, paid from orders o left join payments p on o.id = p.order",
+        "q: {join: {left: {from: orders, as: o}, right: {from: payments, as: p},"
+        " on: o.id = p.order, type: left, emit: at_once}, select: {id: o.id, paid: paid}}",
+    ),
+    "as of": (
+        "select o.id, paid from orders o join payments for system_time as of o.at as p"
+        " on o.id = p.order",
+        "q: {join: {left: {from: orders, as: o}, right: {from: payments, as: p},"
+        " on: o.id = p.order, as_of: true}, select: {id: o.id, paid: paid}}",
+    ),
+    "semi": (
+        "select * from orders o where exists (select 1 from payments p where o.id = p.order)",
+        "q: {join: {left: {from: orders, as: o}, right: {from: payments, as: p},"
+        " on: o.id = p.order, type: semi}}",
+    ),
+    "distinct": (
+        "select distinct customer from orders",
+        "q: {from: orders, dedup: {key: customer}, select: [customer]}",
+    ),
+    "union": (
+        "select * from orders union all select * from others",
+        "q: {from: [orders, others]}",
+    ),
+    "explode": (
+        "select id, tag from orders lateral view outer explode(tags) t as tag where tag <> 'x'",
+        "q: {from: orders, explode: {tag: tags, outer: true}, where: tag <> 'x',"
+        " select: [id, tag]}",
+    ),
+    "top": (
+        "select *, row_number() over (partition by customer order by amount desc) as rn"
+        " from orders qualify rn <= 2",
+        "q: {from: orders, key: customer, top: {n: 2, by: amount desc},"
+        " select: {id: id, customer: customer, amount: amount, tags: tags, at: at, rn: rank}}",
+    ),
+    "dedup": (
+        "select id, customer from orders"
+        " qualify row_number() over (partition by customer order by at desc) = 1",
+        "q: {from: orders, dedup: {key: customer, keep: last, order: event_time},"
+        " select: [id, customer]}",
+    ),
+    "named query": (
+        "with big as (select id, customer from orders where amount > 9)"
+        " select customer, count(*) as n from big group by customer",
+        "big: {from: orders, where: amount > 9, select: [id, customer]}\n"
+        "  q: {from: big, key: customer, aggregate: {n: count(*)}}",
+    ),
+    "first rows": (
+        "select id from orders order by amount desc limit 3",
+        "top: {from: rows, top: {n: 3, by: '`order by amount` desc'}}\n"
+        "  rows: {from: orders, select: {id: id, order by amount: amount}}\n"
+        "  q: {from: top, select: [id]}",
+    ),
+}
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+OTHERS = "  others: {from: orders, where: id > 0}\n"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_plan_of_a_query_is_that_of_its_yaml(tmp_path: Path, case: str) -> None:
+    sql, yaml = CASES[case]
+    sinks = f"{SINKS}  e: {{from: others, console: {{}}}}\n"
+    query = write_query(sql).replace("steps:\n", f"steps:\n{OTHERS}").replace(SINKS, sinks)
+    made = build_steps(tmp_path, query)
+    wanted = build_steps(tmp_path, f"{SOURCES}steps:\n{OTHERS}  {yaml}\n{sinks}")
+    assert compare(made) == compare(wanted)
+
+
+def compare(steps: dict[str, nodes.Step]) -> dict[str, str]:
+    """Return what steps do, as text: functions have no equality of their own.
+
+    The steps inside a query are named as in YAML.
+    """
+    return {
+        short(name): ADDRESS.sub("", repr(step)).replace("'q@", "'") for name, step in steps.items()
+    }
+
+
+def short(name: str) -> str:
+    """Return the name that a step of a query has in YAML."""
+    return name.removeprefix("q@")

@@ -1,0 +1,227 @@
+"""Mistakes in queries: what is marked, the message and the hint; all of a query at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.plans import built
+from tests.support.sql_steps import list_errors, write_query
+
+MISTAKES = {
+    "misspelt column": (
+        "select id, custmer from orders",
+        ['custmer: unknown column "custmer" [did you mean "customer"?]'],
+    ),
+    "misspelt table": (
+        "select id from ordrs",
+        ['ordrs: unknown source or step "ordrs" [did you mean "orders"?]'],
+    ),
+    "misspelt alias": (
+        "select x.id from orders o join payments p on o.id = p.order",
+        ['x.id: unknown input "x" [write o.id]'],
+    ),
+    "ambiguous column": (
+        "select at from orders o join payments p on o.id = p.order",
+        ['at: "at" is a column of o and p [write o.at or p.at]'],
+    ),
+    "missing group by": (
+        "select customer, amount, count(*) as n from orders group by customer",
+        [
+            'amount: "amount" is neither in group by nor inside an aggregate'
+            " [add it to group by, or write first(amount)]"
+        ],
+    ),
+    "aggregate in where": (
+        "select customer from orders where sum(amount) > 3 group by customer",
+        [
+            "sum(amount): where is applied before rows are grouped, and sum is an aggregate"
+            " [a condition on groups goes after having]"
+        ],
+    ),
+    "alias in where": (
+        "select amount * 2 as twice from orders where twice > 3",
+        [
+            'twice: "twice" is a column of the result, which where does not know'
+            " [repeat its expression, or put this query into from (...)]"
+        ],
+    ),
+    "missing on": (
+        "select o.id from orders o join payments p",
+        ['join: wanted "on" or "using" after a join [as in join customers c on o.customer = c.id]'],
+    ),
+    "each with each": (
+        "select o.id from orders o, payments p",
+        [
+            ",: a join of each row with each other row is not supported"
+            " [add a condition with an equality, as in where a.id = b.id]"
+        ],
+    ),
+    "no equality": (
+        "select o.id from orders o join payments p on o.amount > p.paid",
+        [
+            "o.amount > p.paid: wanted an equality between the inputs, such as o.id = p.id"
+            " [rows are joined by equal values]"
+        ],
+    ),
+    "not in": (
+        "select id from orders where customer not in (select id from moves)",
+        [
+            "customer not in (select id from moves): not in (select ...) is supported only for"
+            " columns that are not null [not in is null if one of the values is null: write not"
+            " exists (select 1 from ... where ...)]"
+        ],
+    ),
+    "not the event time": (
+        "select count(*) as n from payments group by tumble(to_timestamp('x'), interval 1 minute)",
+        [
+            "to_timestamp('x'): tumble goes by the event time of rows, and to_timestamp('x') is not"
+            " it [write at]"
+        ],
+    ),
+    "no event time": (
+        "select count(*) as n from plain group by tumble(at, interval 1 minute)",
+        [
+            "at: tumble goes by the event time of rows, and at is not it"
+            " [set event_time in the source, or in a step before]"
+        ],
+    ),
+    "length of a window": (
+        "select count(*) as n from orders group by tumble(at, 10)",
+        [
+            "10: wanted a length of time such as interval 10 seconds, got 10"
+            " [as in tumble(at, interval 1 minute)]"
+        ],
+    ),
+    "two columns of one name": (
+        "select * from orders o join payments p on o.id = p.order",
+        [
+            '*: two columns of the result are named "at"'
+            " [write the columns by name, and rename one: ... as at_2]"
+        ],
+    ),
+    "two tables of one name": (
+        "select 1 as one from orders join orders on id = id",
+        ['orders: two tables are called "orders" [name one: orders as other]'],
+    ),
+    "order alone": (
+        "select id from orders order by id",
+        [
+            "order: order by without limit is not supported: a stream has no order"
+            " [rows have no order of their own: write order by ... limit 10]"
+        ],
+    ),
+    "limit alone": (
+        "select id from orders limit 3",
+        [
+            "limit: limit without order by is not supported"
+            " [rows have no order of their own: write order by ... limit 10]"
+        ],
+    ),
+    "function over a window": (
+        "select id, lag(amount) over (partition by customer order by at) as before from orders",
+        [
+            "lag(amount) over (partition by customer order by at): lag over a window of rows is not"
+            " supported [row_number() ... <= n in qualify, or in where around the query, is"
+            " supported]"
+        ],
+    ),
+    "rank": (
+        "select id from orders qualify rank() over (partition by customer order by at) <= 3",
+        [
+            "rank() over (partition by customer order by at): rank is not supported: rows with"
+            " equal ranks could be any number [row_number() numbers rows]"
+        ],
+    ),
+    "rollup": (
+        "select customer, count(*) as n from orders group by rollup(customer)",
+        [
+            "rollup: rollup is not supported"
+            " [unite one query for each grouping: select ... union all select ...]"
+        ],
+    ),
+    "scalar subquery": (
+        "select id, (select max(paid) from payments) as m from orders",
+        [
+            "(select max(paid) from payments): a query is not supported here"
+            " [a query may stand in from, and in where as in (...) or exists (...)]"
+        ],
+    ),
+    "values": (
+        "select a from (values (1), (2)) as t (a)",
+        [
+            "values (1), (2): values makes rows of its own, which is not supported"
+            " [rows come from sources]"
+        ],
+    ),
+    "union of other types": (
+        "select id from orders union all select array(order) from payments",
+        [
+            'select array(order) from payments: "id" is bigint in the first query and array<bigint>'
+            " here [cast one of them]"
+        ],
+    ),
+    "types of expressions": (
+        "select o.customer + 1 as a, p.paid like o.tags as b from orders o\n"
+        "join payments p on o.id = p.order and p.paid",
+        [
+            "o.tags: like wants string, got array<string> [cast(... as string) converts"
+            " explicitly]",
+            "p.paid: and wants boolean, got double [write a full comparison on both sides of and]",
+        ],
+    ),
+    "all at once": (
+        "with a as (select idd from orders), b as (select nope from payments)\n"
+        "select a.idd, b.z, tumble(1) as w from a join b on a.x = b.y where c.d = 1",
+        [
+            'idd: unknown column "idd" [did you mean "id"?]',
+            'nope: unknown column "nope" [the columns are order, paid, at; text goes in quotes:'
+            " 'nope']",
+        ],
+    ),
+    "several in one query": (
+        "select idd, amount * nope as x from orders where customr = 1 and foo > 2",
+        [
+            'idd: unknown column "idd" [did you mean "id"?]',
+            'nope: unknown column "nope" [the columns are id, customer, amount, tags, at; text goes'
+            " in quotes: 'nope']",
+            'customr: unknown column "customr" [did you mean "customer"?]',
+            'foo: unknown column "foo" [the columns are id, customer, amount, tags, at; text goes'
+            " in quotes: 'foo']",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistake_is_marked_in_the_query(tmp_path: Path, case: str) -> None:
+    sql, wanted = MISTAKES[case]
+    assert list_errors(tmp_path, sql) == wanted
+
+
+def test_syntax_error_has_its_place_in_the_query(tmp_path: Path) -> None:
+    problem = built(tmp_path, write_query("select id\nfrom orders\nwhere id >"))[1][0]
+    assert problem.location is not None
+    assert (problem.location.line, problem.location.text) == (23, "      where id >")
+    assert problem.message == "sql: wanted a value, got the end"
+
+
+def test_only_an_inserted_text_is_shown_as_such(tmp_path: Path) -> None:
+    text = write_query("select o.id, o.${env:NAME:-nope} from orders o join payments on id = order")
+    problem = built(tmp_path, text)[1][0]
+    assert problem.location is not None
+    assert problem.location.replaced_value == '"nope"'
+    assert problem.message == 'unknown column "nope" of o'
+
+
+@pytest.mark.parametrize("key", ["where: id > 1", "from: orders", "on_error: skip"])
+def test_query_takes_no_other_clauses(tmp_path: Path, key: str) -> None:
+    problems = built(tmp_path, write_query("select id from orders", f"    {key}\n"))[1]
+    name = key.partition(":")[0]
+    assert problems[0].message == f'"{name}" does not go with "sql"'
+
+
+def test_cycle_of_queries_is_found(tmp_path: Path) -> None:
+    text = write_query("select id from orders where id in (select id from q)")
+    assert built(tmp_path, text)[1][0].message == "steps read each other in a cycle: q from q"

@@ -100,6 +100,7 @@ class ConditionJoiner:
             tuple(replace(c, side="", text=quote_name(c.stored)) for c in sides.columns(0))
         )
         made = Draft((sides.left, sides.right), scope, draft.tables, join=join)
+        made.words = draft.words
         made.places = {**draft.places, "join": condition.node.span, "from": condition.node.span}
         return made
 

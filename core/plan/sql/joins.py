@@ -81,6 +81,7 @@ class Joiner:
         join = self.make_join(sides, type, on, bounds, as_of=as_of)  # type: ignore[arg-type]
         scope = self._scope_after(sides, join, using)
         draft = Draft((sides.left, sides.right), scope, (*left.tables, *right.tables), join=join)
+        draft.words = left.words
         draft.places = {**left.places, "join": written.keyword, "from": written.keyword}
         return draft
 

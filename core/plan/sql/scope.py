@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.core.expressions.parsing.syntax_tree import Member, Name, SyntaxNode
+from headrace.core.expressions.parsing.syntax_tree import (
+    Member,
+    Name,
+    SyntaxNode,
+    replace_nodes,
+)
 from headrace.core.expressions.resolver import CLOCK_FUNCTIONS, ExpressionResolver
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
 from headrace.core.types.data_types import Field, Schema, quote_name
@@ -129,6 +134,21 @@ def _ambiguous_error(node: Name, found: Iterable[ScopeColumn]) -> ExpressionErro
     message = f'"{node.name}" is a column of {" and ".join(tables)}'
     hint = f"write {' or '.join(f'{table}.{node.name}' for table in tables)}"
     return ExpressionError(message, node.span, hint)
+
+
+def list_columns(node: SyntaxNode, scope: Scope) -> list[ScopeColumn]:
+    """Return the columns that an expression reads. Raises ExpressionError for unknown names."""
+    found: list[ScopeColumn] = []
+
+    def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+        column = scope.find(each, bound)
+        if column is None:
+            return None
+        found.append(column)
+        return each
+
+    replace_nodes(node, visit)
+    return found
 
 
 def scope_of_table(

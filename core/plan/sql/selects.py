@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, find_free_names
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    SyntaxNode,
+    find_free_names,
+    walk,
+)
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.clauses.keyed import Dedup
 from headrace.core.pipeline.fields import Assignment
@@ -22,11 +27,12 @@ from headrace.core.plan.sql.items import (
 )
 from headrace.core.plan.sql.joins import Joiner
 from headrace.core.plan.sql.rankings import find_ranking, write_ranking
-from headrace.core.plan.sql.scope import Scope
+from headrace.core.plan.sql.scalars import ScalarJoiner
+from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
-from headrace.core.plan.sql.tables import TableBuilder, list_columns
+from headrace.core.plan.sql.tables import TableBuilder
 from headrace.core.plan.sql.texts import QueryRejected, QueryTexts, split_conjunction
-from headrace.core.sql.syntax_tree import Query, Select, WindowCall
+from headrace.core.sql.syntax_tree import Query, Select, WindowCall, find_subqueries
 from headrace.core.types.data_types import quote_name
 
 Columns = list[tuple[str, Text, Span]]
@@ -53,6 +59,8 @@ class SelectBuilder:
         `extra` returns further columns of the result. Raises QueryRejected.
         """
         draft = self._build_rows(select)
+        if not is_grouped(select):
+            draft = self._join_values(draft, [item.expression for item in select.items])
         items = expand_items(select, draft.scope, self.texts)
         self._refuse_windows(select)
         items += extra(draft.scope) if extra else []
@@ -91,12 +99,42 @@ class SelectBuilder:
         draft = self._build_tables(select, plain)
         self.failed |= any(found)
         self._filter(select, draft, [each for each in plain if not has_aggregate(each)])
+        values = []
         for each in queries:
             condition = read_query_condition(each)
             if condition is None:
-                message = "a query inside a condition is supported as in (...) or exists (...)"
-                raise self.texts.reject(message, each.span, "join its rows in from")
-            draft = self._condition_joiner().join(draft, condition)
+                values.append(each)
+            else:
+                draft = self._condition_joiner().join(draft, condition)
+        draft = self._join_values(draft, values)
+        self._filter(select, draft, values)
+        return draft
+
+    def _join_values(self, draft: Draft, expressions: list[SyntaxNode]) -> Draft:
+        """Return the rows with the results of the queries in expressions."""
+        for node in expressions:
+            for each in walk(node):
+                if isinstance(each, CallNode) and read_query_condition(each) is not None:
+                    message = "in (select ...) and exists are supported as whole conditions"
+                    hint = "join the rows of its query in from"
+                    raise self.texts.reject(message, each.span, hint)
+            for each in find_subqueries(node):
+                draft = self._scalar_joiner().join(draft, each)
+        return draft
+
+    def _scalar_joiner(self) -> ScalarJoiner:
+        joiner = Joiner(self.writer, self.texts, self.path, [])
+        return ScalarJoiner(
+            self.writer, self.texts, joiner, self.path, self._build_own_rows, self._build_groups
+        )
+
+    def _build_own_rows(self, select: Select, conditions: list[SyntaxNode]) -> Draft:
+        """Return the rows of the tables of an inner `select`; conditions that read these rows alone
+        are applied, and removed."""
+        draft = self._build_tables(select, conditions)
+        own = [each for each in conditions if _is_known(each, draft.scope)]
+        conditions[:] = [each for each in conditions if each not in own]
+        self._filter(select, draft, own)
         return draft
 
     def _build_tables(self, select: Select, conditions: list[SyntaxNode]) -> Draft:
@@ -134,15 +172,8 @@ class SelectBuilder:
             relation = self.compile_query(query, name, (*self.path, "in")).rename("in_rows")
             return Draft((relation,), relation.scope, relation.scope.tables)
 
-        def build_tables(select: Select, conditions: list[SyntaxNode]) -> Draft:
-            draft = self._build_tables(select, conditions)
-            own = [each for each in conditions if _is_known(each, draft.scope)]
-            conditions[:] = [each for each in conditions if each not in own]
-            self._filter(select, draft, own)
-            return draft
-
         joiner = Joiner(self.writer, self.texts, self.path, [])
-        return ConditionJoiner(joiner, self.texts, build_query, build_tables)
+        return ConditionJoiner(joiner, self.texts, build_query, self._build_own_rows)
 
     def _build_groups(self, select: Select, items: list[Item], draft: Draft) -> Draft:
         draft = self._single_input(draft)

@@ -57,6 +57,8 @@ class Draft:
     clauses: dict[str, Any] = field(default_factory=dict)
     places: dict[str, Span] = field(default_factory=dict)
     join: Join | None = None
+    words: frozenset[str] | None = None
+    """The words of the query, if no column is read that is not among them."""
     columns: list[tuple[str, Text, Span]] = field(default_factory=list)
     """The columns of the result, once its last clause is written: name, text and place of each."""
 
@@ -146,18 +148,23 @@ class StepWriter:
         """
         if draft.is_empty:
             return replace(draft.inputs[0], scope=draft.scope)
+        kept = tuple(
+            each
+            for each in draft.scope.columns
+            if draft.words is None or not each.in_star or each.name in draft.words
+        )
         counts: dict[str, int] = {}
-        for each in draft.scope.columns:
+        for each in kept:
             counts[each.name] = counts.get(each.name, 0) + 1
         stored: list[str] = []
-        for each in draft.scope.columns:
+        for each in kept:
             own = each.name if counts[each.name] == 1 or not each.table else ""
             own = own or f"{each.table}.{each.name}"
             while own in stored:
                 own += "_"
             stored.append(own)
         place = draft.places.get("select", Span(0, 0))
-        columns = [(own, each.text) for own, each in zip(stored, draft.scope.columns, strict=True)]
+        columns = [(own, each.text) for own, each in zip(stored, kept, strict=True)]
         changed = draft.join is not None or any(quote_name(own) != text for own, text in columns)
         if changed:
             draft.clauses["select"] = tuple(
@@ -179,7 +186,7 @@ class StepWriter:
                         stored=own,
                         is_time=own in times,
                     )
-                    for own, each in zip(stored, draft.scope.columns, strict=True)
+                    for own, each in zip(stored, kept, strict=True)
                 )
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, replace_nodes
+from headrace.core.expressions.parsing.syntax_tree import Star, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline import fields
 from headrace.core.pipeline.text import TextPart
@@ -13,7 +13,7 @@ from headrace.core.plan.columns import KnownColumns, PlanProblems
 from headrace.core.plan.explodes import build_explode
 from headrace.core.plan.sql.joins import Joiner
 from headrace.core.plan.sql.rankings import limit_query
-from headrace.core.plan.sql.scope import Scope, ScopeColumn
+from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
 from headrace.core.sql.syntax_tree import (
@@ -52,6 +52,7 @@ class TableBuilder:
     compile_query: CompileQuery
     path: tuple[str, ...]
     conditions: list[SyntaxNode]
+    _words: frozenset[str] | None = None
 
     def build(self, select: Select) -> Draft:
         """Return the draft of the tables and views of a `select`. Raises QueryRejected."""
@@ -68,6 +69,9 @@ class TableBuilder:
             raise QueryRejected
         relations = {leaf.span: relation for leaf, relation in found}
         scope = Scope(tuple(c for _, each in found for c in each.scope.columns))
+        stars = any(isinstance(item.expression, Star) for item in select.items)
+        natural = any(each.is_natural for each in _list_joins(select.table))
+        self._words = None if stars or natural else self.texts.words
         draft = self._build_item(select.table, relations, scope, may_filter=True)
         draft.places.update(select.places)
         for view in select.views:
@@ -112,7 +116,7 @@ class TableBuilder:
     ) -> Draft:
         if not isinstance(item, JoinedTable):
             relation = relations[item.span]
-            draft = Draft((relation,), relation.scope, relation.scope.tables)
+            draft = Draft((relation,), relation.scope, relation.scope.tables, words=self._words)
             if may_filter and len(relations) > 1:
                 self._filter_early(draft, scope)
             return draft
@@ -177,7 +181,8 @@ class TableBuilder:
         if not draft.is_empty:
             name = self.writer.choose_name(*self.path, "-".join(draft.tables))
             relation = self.writer.materialize(draft, name)
-            draft = Draft((relation,), relation.scope, draft.tables, places=draft.places)
+            places, words = draft.places, draft.words
+            draft = Draft((relation,), relation.scope, draft.tables, places=places, words=words)
         clause = self._write_generator(draft, view)
         draft.clauses["explode"] = clause
         known = KnownColumns(draft.inputs[0].schema)
@@ -224,27 +229,19 @@ def _drop_start(parts: list[TextPart], start: int) -> Iterator[TextPart]:
             yield replace(part, start=start)
 
 
-def list_columns(node: SyntaxNode, scope: Scope) -> list[ScopeColumn]:
-    """Return the columns that an expression reads. Raises ExpressionError for unknown names."""
-    found: list[ScopeColumn] = []
-
-    def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
-        column = scope.find(each, bound)
-        if column is None:
-            return None
-        found.append(column)
-        return each
-
-    replace_nodes(node, visit)
-    return found
-
-
 def _list_leaves(item: TableItem) -> Iterator[TableItem]:
     if isinstance(item, JoinedTable):
         yield from _list_leaves(item.left)
         yield from _list_leaves(item.right)
     else:
         yield item
+
+
+def _list_joins(item: TableItem) -> Iterator[JoinedTable]:
+    if isinstance(item, JoinedTable):
+        yield item
+        yield from _list_joins(item.left)
+        yield from _list_joins(item.right)
 
 
 def _list_operands(item: TableItem) -> Iterator[TableItem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from headrace.core.expressions.parsing.lexer import tokenize
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
     Name,
@@ -21,7 +22,10 @@ from headrace.core.sql.syntax_tree import Subquery, WindowCall
 Replace: TypeAlias = Callable[[SyntaxNode, frozenset[str]], str | None]
 """Returns the text that stands for a node; None to look below it."""
 
-SUBQUERY_HINT = "a query may stand in from, and in where as in (...) or exists (...)"
+SUBQUERY_HINT = (
+    "a query may stand in from, in where as in (...) or exists (...), and as a value in where and "
+    "in select without groups"
+)
 
 
 class QueryRejected(Exception):
@@ -34,6 +38,11 @@ class QueryTexts:
     def __init__(self, written: QueryText, report: PlanProblems) -> None:
         self.written = written
         self.report = report
+        tokens = tokenize(written.text.reveal().rstrip().removesuffix(";"))
+        self.words = frozenset(t.value for t in tokens if t.kind in ("word", "quoted"))
+        self.scalars: dict[Span, tuple[str, str]] = {}
+        """The tables with the results of queries as values, by the places of these queries, and
+        the form in which an expression reads the result."""
 
     def add_error(self, message: str, span: Span, hint: str = "") -> None:
         """Report an error of a part of the query."""
@@ -67,6 +76,7 @@ class QueryTexts:
         def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
             try:
                 text = find(each, bound) if find else None
+                text = text or self._find_scalar(each, scope)
                 if text is None:
                     _refuse(each)
                     column = scope.find(each, bound)
@@ -88,6 +98,14 @@ class QueryTexts:
                 self.add_error(error.message, error.span, error.hint)
             raise QueryRejected
         return list(_split(node.span, replaced))
+
+    def _find_scalar(self, node: SyntaxNode, scope: Scope) -> str | None:
+        """Return the text of the result of a query that has been joined."""
+        table, form = self.scalars.get(node.span, ("", ""))
+        if not table or not isinstance(node, Subquery):
+            return None
+        found = (each.text for each in scope.columns if each.table == table)
+        return next((form.format(text) for text in found), None)
 
     def condition(self, node: SyntaxNode, scope: Scope) -> list[TextPart]:
         """Return the parts of a condition that others are joined to by `and`."""

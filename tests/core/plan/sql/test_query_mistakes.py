@@ -141,11 +141,28 @@ MISTAKES = {
             " [unite one query for each grouping: select ... union all select ...]"
         ],
     ),
-    "scalar subquery": (
-        "select id, (select max(paid) from payments) as m from orders",
+    "value of several rows": (
+        "select id, (select paid from payments) as m from orders",
         [
-            "(select max(paid) from payments): a query is not supported here"
-            " [a query may stand in from, and in where as in (...) or exists (...)]"
+            "(select paid from payments): a query as a value is supported if it is one aggregate"
+            " without group by [as in (select max(amount) from orders where orders.customer ="
+            " c.id)]"
+        ],
+    ),
+    "value in having": (
+        "select customer from orders group by customer"
+        " having count(*) > (select max(paid) from payments)",
+        [
+            "(select max(paid) from payments): a query is not supported here [a query may stand in"
+            " from, in where as in (...) or exists (...), and as a value in where and in select"
+            " without groups]"
+        ],
+    ),
+    "in below or": (
+        "select id from orders where amount > 1 or id in (select order from payments)",
+        [
+            "id in (select order from payments): in (select ...) and exists are supported as whole"
+            " conditions [join the rows of its query in from]"
         ],
     ),
     "values": (

@@ -1,0 +1,159 @@
+"""Queries as values: `amount > (select avg(amount) from orders)`.
+
+Such a query is an aggregate with one row, or with one row for each value that it compares with the
+query around it. A left join adds its result to the rows as a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode, walk
+from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.text import TextPart
+from headrace.core.plan.sql.items import Item, has_aggregate, write_select
+from headrace.core.plan.sql.joins import Joiner
+from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
+from headrace.core.plan.sql.steps import Draft, StepWriter
+from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
+from headrace.core.sql.syntax_tree import GroupBy, Query, Select, Subquery
+from headrace.core.types.data_types import BIGINT, Field, quote_name
+
+VALUE, ONE = "value", "one row"
+_COUNTS = ("count", "count_if", "approx_count_distinct", "regr_count")
+_HINT = "as in (select max(amount) from orders where orders.customer = c.id)"
+
+
+@dataclass(slots=True)
+class ScalarJoiner:
+    """Adds the results of queries to the rows of a draft.
+
+    `build_tables` returns the rows of the tables of a `select`, and removes the conditions that it
+    applied; `build_groups` returns the groups of such rows.
+    """
+
+    writer: StepWriter
+    texts: QueryTexts
+    joiner: Joiner
+    path: tuple[str, ...]
+    build_tables: Callable[[Select, list[SyntaxNode]], Draft]
+    build_groups: Callable[[Select, list[Item], Draft], Draft]
+
+    def join(self, draft: Draft, subquery: Subquery) -> Draft:
+        """Return the rows with the result of a query, which is known to the texts from then on.
+
+        Raises QueryRejected.
+        """
+        select = self._check(subquery)
+        correlated = [*split_conjunction(select.where)]
+        rows = self.build_tables(select, correlated)
+        inner = rows.scope
+        equalities = [self._split(each, inner, draft.scope) for each in correlated]
+        place = select.items[0].name_span
+        keys = [Item(f"key {at}", one.span, one) for at, (one, _) in enumerate(equalities, 1)]
+        items = [Item(VALUE, place, select.items[0].expression), *keys]
+        group = GroupBy(place, tuple(one for one, _ in equalities)) if equalities else None
+        groups = self.build_groups(replace(select, group_by=group), items, rows)
+        if not equalities:
+            constant = self.texts.name("1", place)
+            groups.clauses["select"] = (
+                *write_select(groups.columns, self.texts, is_join=True),
+                Assignment(self.texts.name(ONE, place), constant),
+            )
+            self._add_constant(draft, place)
+        table = "_".join((*rows.tables, VALUE))
+        while table in (*draft.scope.tables, *(known for known, _ in self.texts.scalars.values())):
+            table += "_"
+        name = self.writer.choose_name(*self.path, "-".join((*rows.tables, VALUE)))
+        relation = self.writer.write(groups, name).rename(table)
+        right = Draft((relation,), relation.scope, (table,))
+        is_count = _is_count(items[0].node)
+        outer = [other for _, other in equalities]
+        return self._join_value(draft, right, outer, subquery, is_count=is_count)
+
+    def _check(self, subquery: Subquery) -> Select:
+        """Return the `select` of a query that has one row. Raises QueryRejected."""
+        query: Query = subquery.query
+        select = query.body
+        if (
+            not query.is_plain
+            or not isinstance(select, Select)
+            or select.table is None
+            or select.group_by is not None
+            or select.having is not None
+            or len(select.items) != 1
+            or not has_aggregate(select.items[0].expression)
+        ):
+            message = "a query as a value is supported if it is one aggregate without group by"
+            raise self.texts.reject(message, subquery.span, _HINT)
+        value = select.items[0].expression
+        if any(_is_count(each) for each in walk(value)) and not _is_count(value):
+            message = "a count as a part of a value is not supported"
+            raise self.texts.reject(message, value.span, "compute with the result of the query")
+        return select
+
+    def _split(self, node: SyntaxNode, inner: Scope, outer: Scope) -> tuple[SyntaxNode, SyntaxNode]:
+        """Return the inner and the outer side of a condition that reads the rows around."""
+        if isinstance(node, CallNode) and node.name == "=":
+            one, other = node.arguments
+            for own, around in ((one, other), (other, one)):
+                if _reads_only(own, inner) and _reads_only(around, outer):
+                    return own, around
+        both = Scope(inner.columns, outer)
+        self.texts.parts(node, both)  # its error says which columns there are
+        message = "a query as a value is compared with the query around it by equalities only"
+        raise self.texts.reject(message, node.span, _HINT)
+
+    def _add_constant(self, draft: Draft, place: Span) -> None:
+        """Give all rows of a draft the same value, by which they are joined."""
+        if any(each.table == ONE for each in draft.scope.columns):
+            return
+        names = self.texts.name(ONE, place), self.texts.name("1", place)
+        draft.clauses["with_"] = (Assignment(*names),)
+        field = Field(ONE, BIGINT, nullable=False)
+        column = ScopeColumn(ONE, field, quote_name(ONE), stored=ONE, in_star=False)
+        draft.scope = Scope((*draft.scope.columns, column))
+
+    def _join_value(
+        self,
+        draft: Draft,
+        right: Draft,
+        outer: list[SyntaxNode],
+        subquery: Subquery,
+        *,
+        is_count: bool,
+    ) -> Draft:
+        sides = self.joiner.make_sides(draft, right)
+        left = Scope(tuple(sides.columns(0)))
+        keys = [each for each in sides.columns(1) if each.name != VALUE]
+        conditions: list[list[TextPart]] = []
+        for node, key in zip(outer, keys, strict=False):
+            end = node.span.end
+            conditions.append([*self.texts.parts(node, left), TextPart(end, end, f" = {key.text}")])
+        if not outer:
+            one = next(each for each in sides.columns(0) if each.table == ONE)
+            place = subquery.span
+            conditions.append([TextPart(place.start, place.end, f"{one.text} = {keys[0].text}")])
+        join = self.joiner.make_join(sides, "left", self.texts.join_conditions(conditions))
+        value = next(each for each in sides.columns(1) if each.name == VALUE)
+        column = "coalesce({}, 0)" if is_count else "{}"
+        self.texts.scalars[subquery.span] = (value.table, column)
+        columns = (*sides.columns(0), replace(value, in_star=False))
+        made = Draft((sides.left, sides.right), Scope(columns), draft.tables, join=join)
+        made.words = draft.words
+        made.places = {**draft.places, "join": subquery.span, "from": subquery.span}
+        return made
+
+
+def _is_count(node: SyntaxNode) -> bool:
+    """Whether a value is 0, and not null, for no rows."""
+    return isinstance(node, CallNode) and node.name in _COUNTS
+
+
+def _reads_only(node: SyntaxNode, scope: Scope) -> bool:
+    try:
+        return bool(list_columns(node, scope))
+    except ExpressionError:
+        return False

@@ -1,0 +1,156 @@
+"""The steps of queries for which YAML has no single form: their names, inputs and texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.core.plan import nodes
+from tests.support.sql_steps import build_steps, write_query
+
+STEPS = {
+    "joins": (
+        "select o.id, c.city, p.paid from orders o join moves c on o.customer = c.id"
+        " left join payments p on p.order = o.id",
+        {
+            "q@o-c": "orders, moves@retract: on o.customer = c.id; "
+            "select o.id, customer, c.id, city",
+            "q": "q@o-c, payments: on p.order = `o.id`; select id = `o.id`, city, paid = p.paid",
+        },
+    ),
+    "conditions before a join": (
+        "select o.id from orders o, payments p where o.id = p.order and o.amount > 5 and p.paid > 1"
+        " and o.amount > p.paid",
+        {
+            "q@o": "orders: where amount > 5",
+            "q@p": "payments: where paid > 1",
+            "q": "q@o, q@p: on o.id = p.order and o.amount > p.paid; select id = o.id",
+        },
+    ),
+    "conditions after an outer join": (
+        "select o.id from orders o left join payments p on o.id = p.order"
+        " where o.amount > 5 and p.paid is null",
+        {
+            "q@o": "orders: where amount > 5",
+            "q": "q@o, payments: on o.id = p.order; where p.paid is null; select id = o.id",
+        },
+    ),
+    "order of a list of tables": (
+        "select o.id from orders o, moves c, payments p where o.id = p.order and c.id = o.customer",
+        {
+            "q@o-c": "orders, moves@retract: on c.id = o.customer; select o.id, customer, c.id",
+            "q": "q@o-c, payments: on `o.id` = p.order; select id = `o.id`",
+        },
+    ),
+    "groups of a join": (
+        "select city, sum(amount) as total from orders o join moves c on o.customer = c.id"
+        " group by city",
+        {
+            "q@o-c": "orders, moves@retract: on o.customer = c.id; "
+            "select o.id, customer, amount, c.id, city",
+            "q": "q@o-c: key city, aggregate total = sum(amount)",
+        },
+    ),
+    "columns without the key": (
+        "select count(*) as n from orders group by customer",
+        {
+            "q@groups": "orders: key customer, aggregate n = count(*)",
+            "q": "q@groups@retract: select n",
+        },
+    ),
+    "using": (
+        "select id, city, paid from moves full join (select customer as id, 1.5D as paid"
+        " from orders) o using (id)",
+        {
+            "q@o": "orders: select id = customer, paid = 1.5D",
+            "q": "moves@retract, q@o: on moves.id = o.id; "
+            "select id = coalesce(moves.id, o.id), city, paid",
+        },
+    ),
+    "a value": (
+        "select id from orders where amount > (select avg(paid) from payments)",
+        {
+            "q@payments-value": "payments: aggregate value = avg(paid); select value, one row = 1",
+            "q@orders": "orders: with one row = 1",
+            "q": "q@orders, q@payments-value@retract: "
+            "on orders.`one row` = payments_value.`one row`; where amount > value; select id",
+        },
+    ),
+    "a value of each row": (
+        "select id from orders o where amount = (select count(*) from payments where order = o.id)",
+        {
+            "q@payments-value": "payments: key key 1 = order, aggregate value = count(*); "
+            "select value, key 1",
+            "q": "orders, q@payments-value@retract: on o.id = `key 1`; "
+            "where amount = coalesce(value, 0); select id",
+        },
+    ),
+    "a union of one table": (
+        "select id from orders where amount > 1 union all select id from orders where amount < 0",
+        {
+            "q@orders": "orders: where amount > 1; select id",
+            "q@orders_": "orders: where amount < 0; select id",
+            "q": "q@orders, q@orders_: ",
+        },
+    ),
+    "types of a union": (
+        "select amount as a from orders union all select order from payments",
+        {
+            "q@orders": "orders: select a = amount",
+            "q@payments": "payments: select a = order",
+            "q@payments@union": "q@payments: select a = cast(a as double)",
+            "q": "q@orders, q@payments@union: ",
+        },
+    ),
+    "an intersection": (
+        "select id from orders intersect all select order from payments",
+        {
+            "q@orders@intersect": "q@orders: select id, left rows = cast(1 as bigint), "
+            "right rows = cast(0 as bigint)",
+            "q@intersect": "q@orders@intersect, q@payments@intersect: key id, aggregate left rows "
+            "= sum(`left rows`), right rows = sum(`right rows`)",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_steps_of_a_query(tmp_path: Path, case: str) -> None:
+    sql, wanted = STEPS[case]
+    steps = build_steps(tmp_path, write_query(sql))
+    assert {name: describe(steps[name]) for name in wanted} == wanted
+
+
+def describe(step: nodes.Step) -> str:
+    """Return the inputs of a step, and the texts of its operations."""
+    return f"{', '.join(step.inputs)}: {'; '.join(filter(None, map(_text, step.operations)))}"
+
+
+def _text(operation: nodes.Operation) -> str:
+    match operation:
+        case nodes.Join():
+            return f"on {operation.text}"
+        case nodes.Filter():
+            return f"where {operation.text}"
+        case nodes.Project():
+            return f"{operation.clause} {operation.text}"
+        case nodes.Aggregate():
+            key = [f"{c.name} = {c.text}" if c.text else c.name for c in operation.key]
+            columns = ", ".join(f"{c.name} = {c.text}" for c in operation.columns)
+            return f"key {', '.join(key)}, aggregate {columns}" if key else f"aggregate {columns}"
+    return ""
+
+
+def test_column_that_both_tables_have_is_found_by_its_table(tmp_path: Path) -> None:
+    sql = "select a.id, b.id as other, c.id as third from orders a join orders b on a.id = b.id "
+    steps = build_steps(tmp_path, write_query(f"{sql} join orders c on c.id = b.id"))
+    assert describe(steps["q"]) == (
+        "q@a-b, orders: on c.id = `b.id`; select id = `a.id`, other = `b.id`, third = c.id"
+    )
+
+
+def test_keys_of_the_step_apply_to_all_steps_of_the_query(tmp_path: Path) -> None:
+    sql = "select city, count(*) as n from moves join orders o on o.customer = moves.id group by 1"
+    steps = build_steps(tmp_path, write_query(sql, "    parallelism: 3\n"))
+    assert {steps[name].parallelism for name in ("q", "q@moves-o")} == {3}

@@ -360,3 +360,17 @@ def test_an_aggregate_that_begins_now_is_what_it_is_of_the_rows_that_come(call: 
 
 def _results(states: pl.DataFrame, calls: Sequence[AggregateCall]) -> str:
     return repr(states.select(call.finish() for call in calls).rows())
+
+
+def test_query_keeps_its_state_when_its_parts_move_and_columns_are_added(
+    tmp_path: Path, backend: Backend
+) -> None:
+    sums = "a as (select k, sum(v) as total from rows group by k)"
+    counts = "b as (select k as j, count(*) as n from rows where v > 0 group by k)"
+    job = Job(tmp_path, backend)
+    join = "from a join b on a.k = b.j"
+    job.before(pipeline(f'sql: "with {sums}, {counts} select k, total, n {join}"'))
+    more = "select k, n, total, total * 2 as twice"
+    now = pipeline(f'sql: "with {counts}, {sums} {more} {join}"')
+    assert job.after(now, "k total n twice") == [(1, 14, 3, 28), (2, 32, 2, 64), (3, 20, 1, 40)]
+    assert job.told == ()

@@ -95,12 +95,14 @@ class SqlDrawing:
     def _groups(self, source: Source) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         key, call = self._string(source), self._aggregate(source)
         more = self._aggregate(source)
-        text = f"select {key} as s0, {call} as n0, {more} as n1 from {source.text}"
-        group = self.random.choice(("s0", "1", key))
+        self._named += 1
+        name = f"k{self._named}"
+        text = f"select {key} as {name}, {call} as n0, {more} as n1 from {source.text}"
+        group = self.random.choice((name, "1", key, "all"))
         text = f"{text}{self._where(source)} group by {group}"
         if self.random.random() < 0.4:
             text = f"{text} having {self._count(source)} > {self.random.randint(0, 3)}"
-        return text, ("n0", "n1"), ("s0",)
+        return text, ("n0", "n1"), (name,)
 
     def _sets(self, depth: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         word = self.random.choice(("union", "intersect", "except"))
@@ -174,6 +176,13 @@ class SqlDrawing:
             name = self.random.choice(("exists", "not exists"))
             of = self.random.choice(source.strings)
             return f"{word}{name} (select 1 from c as j where j.k = {of} and j.n > 1)"
+        if chance < 0.85:
+            value, table = self.random.choice(source.numbers), self._table("p", "i")
+            call = self.random.choice(("max(i.w)", "min(i.w) + 1", "count(*)", "count(i.w)"))
+            where = self._condition(table)
+            if self.random.random() < 0.5:
+                where = f"{where} and i.tag = {self.random.choice(source.strings)}"
+            return f"{word}{value} < (select {call} from p as i where {where})"
         return ""
 
     def _condition(self, source: Source) -> str:

@@ -61,8 +61,11 @@ def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanPr
         found = _find_growth(keyed, timed=timed.issuperset(step.inputs))
         if found:
             clause, message, hint = found
+            keys = pipeline.steps[step.name].keys_at
+            if "sql" in keys:
+                hint = hint.replace("dedup: {..., ttl: 1h}", "ttl: 1h")
             report.subject = f'step "{step.name}"'
-            report.warn(message, pipeline.steps[step.name].keys_at[clause].locate(), hint)
+            report.warn(message, keys[clause].locate(), hint)
 
 
 def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanProblems) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from headrace.core.expressions.typed import ExpressionError, Span
-from headrace.core.pipeline.diagnostics import make_value_error
+from headrace.core.pipeline.diagnostics import make_expected_error, make_value_error
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.pipeline.values import FieldReading, expression
 from headrace.core.sql.parser import parse_query
@@ -40,6 +40,9 @@ class QueryReading(FieldReading):
         self.json = expression.json
 
     def read(self, value: object) -> QueryText:
+        if isinstance(value, dict):
+            hint = "a table of a database belongs inside lookup, as in lookup: {sql: {...}, ...}"
+            raise make_expected_error(value, self.wanted, hint)
         text = expression.read(value)
         assert isinstance(text, Text)
         try:

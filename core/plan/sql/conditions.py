@@ -84,7 +84,7 @@ class ConditionJoiner:
             bounds = find_time_bounds(correlated, sides.scope, sides.names[0])
         texts = self.texts
         conditions = [
-            texts.condition(each, _shadowed(sides))
+            texts.condition(each, _make_scope(sides))
             for each in correlated
             if bounds is None or each not in bounds.conditions
         ]
@@ -124,7 +124,7 @@ class ConditionJoiner:
         """Return the parts of the equality of `in`."""
         texts, subject = self.texts, condition.subject
         assert subject is not None, "it is an in"
-        parts = texts.parts(subject, _only(sides, 0))
+        parts = texts.parts(subject, _get_side(sides, 0))
         end = subject.span.end
         if value is None:
             columns = sides.columns(1)
@@ -132,7 +132,7 @@ class ConditionJoiner:
                 message = f"in wants a query with one column, got {len(columns)}"
                 raise texts.reject(message, condition.node.span)
             return [*parts, TextPart(end, end, f" = {columns[0].text}")]
-        return [*parts, TextPart(end, end, " = "), *texts.parts(value, _only(sides, 1))]
+        return [*parts, TextPart(end, end, " = "), *texts.parts(value, _get_side(sides, 1))]
 
     def _check_not_in(
         self, condition: QueryCondition, sides: JoinSides, value: SyntaxNode | None
@@ -143,7 +143,7 @@ class ConditionJoiner:
         found = []
         for node, side in ((condition.subject, 0), (value, 1)):
             try:
-                column = _only(sides, side).find(node) if node is not None else None
+                column = _get_side(sides, side).find(node) if node is not None else None
             except ExpressionError:
                 column = None
             found.append(column)
@@ -163,10 +163,10 @@ def _is_plain(query: Query) -> bool:
     )
 
 
-def _only(sides: JoinSides, side: int) -> Scope:
+def _get_side(sides: JoinSides, side: int) -> Scope:
     return Scope(tuple(sides.columns(side)))
 
 
-def _shadowed(sides: JoinSides) -> Scope:
+def _make_scope(sides: JoinSides) -> Scope:
     """Return the columns of both inputs; names without a table mean those of the inner query."""
     return Scope(tuple(sides.columns(1)), Scope(tuple(sides.columns(0))))

@@ -20,7 +20,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan.sql.scope import Scope, ScopeColumn
 from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
 from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
-from headrace.core.types.data_types import INT, quote_name
+from headrace.core.types.data_types import INT, STRING, quote_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,21 @@ def expand_items(select: Select, scope: Scope, texts: QueryTexts) -> list[Item]:
             message = "a generator goes into lateral view"
             hint = f"lateral view {texts.cut(each.expression.span)} t as (...), after from"
             raise texts.reject(message, each.expression.span, hint)
+        _warn_of_quotes(each.expression, scope, texts)
         items.append(Item(each.name, each.name_span, each.expression))
     _check_names(items, texts)
     return items
+
+
+def _warn_of_quotes(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> None:
+    """Warn of a text in double quotes that is the name of a column."""
+    if not isinstance(node, Literal) or node.type != STRING:
+        return
+    written = texts.cut(node.span)
+    if written.startswith('"') and any(each.name == node.value for each in scope.columns):
+        place = texts.written.text.locate(node.span.start, node.span.end)
+        message = f"{written} is a text, and not the column of that name"
+        texts.report.warn(message, place, f"write {quote_name(str(node.value))}")
 
 
 def _expand_star(name: str, star: Star, scope: Scope, texts: QueryTexts) -> Iterator[Item]:

@@ -14,7 +14,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.sql.scope import Scope, ScopeColumn
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
-from headrace.core.plan.sql.time_bounds import TimeBounds, find_column, find_time_bounds
+from headrace.core.plan.sql.time_bounds import WithinBounds, find_column, find_time_bounds
 from headrace.core.sql.syntax_tree import (
     JoinedTable,
     JoinKind,
@@ -133,7 +133,7 @@ class Joiner:
         sides: JoinSides,
         type: JoinType,
         on: Text,
-        bounds: TimeBounds | None = None,
+        bounds: WithinBounds | None = None,
         *,
         as_of: bool = False,
     ) -> Join:
@@ -145,7 +145,9 @@ class Joiner:
             )
             for name, relation in zip(sides.names, (sides.left, sides.right), strict=True)
         ]
-        ttl = self.writer.step.ttl if bounds is None else None
+        ttl = None
+        if bounds is None and not as_of:
+            ttl = self.writer.find_ttl((sides.left, sides.right))
         appended = all(isinstance(r.kind, nodes.Append) for r in (sides.left, sides.right))
         waits = type in ("left", "right", "full", "anti") and appended
         at_once = waits and bounds is None and ttl is None and not as_of
@@ -170,7 +172,7 @@ class Joiner:
                 found.append(each)
         return found
 
-    def _find_bounds(self, sides: JoinSides, conditions: list[SyntaxNode]) -> TimeBounds | None:
+    def _find_bounds(self, sides: JoinSides, conditions: list[SyntaxNode]) -> WithinBounds | None:
         if not (sides.left.has_event_time and sides.right.has_event_time):
             return None
         return find_time_bounds(conditions, sides.scope, sides.names[0])

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from headrace.core.aggregates.canonical_text import canonical_text
-from headrace.core.expressions.parsing.syntax_tree import Name, SortItem
+from headrace.core.expressions.parsing.syntax_tree import Name, SortItem, SyntaxNode
 from headrace.core.pipeline.clauses.keyed import Top
 from headrace.core.pipeline.text import TextPart
 from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.sql.items import Item, expand_items, resolve_position, write_select
-from headrace.core.plan.sql.rankings import write_sort_item
+from headrace.core.plan.sql.rankings import limit_query, write_sort_item
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.selects import NamedQueries, SelectBuilder
 from headrace.core.plan.sql.set_operations import SetOperationBuilder
@@ -38,8 +37,6 @@ class QueryCompiler:
     writer: StepWriter
     texts: QueryTexts
     named: NamedQueries = field(default_factory=dict)
-    failed: bool = False
-    """Whether a query of `with` was rejected: the rest is checked, and then rejected too."""
 
     def compile(self, query: Query, name: str, path: tuple[str, ...] = ()) -> Relation:
         """Build the steps of a query, the last of which gets a name, and return its rows.
@@ -54,28 +51,20 @@ class QueryCompiler:
         return self.writer.write(draft, name)
 
     def _build_query(self, query: Query, path: tuple[str, ...]) -> Draft:
-        inner = self._with_named(query.named, path)
-        if query.limit is None and not query.order_by and not query.offset:
-            return inner._build_body(query.body, path)
-        return inner._build_first_rows(query, path)
+        compiler, named = self, list[_NamedRows]()
+        for each in query.named:
+            named.append(_NamedRows(compiler, each, (*path, each.name.name)))
+            compiler = replace(compiler, named={**compiler.named, each.name.name: named[-1]})
+        try:
+            if query.limit is None and not query.order_by and not query.offset:
+                return compiler._build_body(query.body, path)
+            return compiler._build_first_rows(query, path)
+        finally:
+            for rows in named:
+                rows.warn_if_unused()
 
-    def _with_named(self, queries: tuple[NamedQuery, ...], path: tuple[str, ...]) -> QueryCompiler:
-        compiler = self
-        failed = False
-        for each in queries:
-            own = (*path, each.name.name)
-            try:
-                relation = compiler.compile(each.query, self.writer.choose_name(*own), own)
-                relation = self._name_columns(each, relation)
-            except QueryRejected:
-                failed = True
-                compiler = replace(compiler, named={**compiler.named, each.name.name: _reject})
-                continue
-            made = {each.name.name: _return(relation)}
-            compiler = replace(compiler, named={**compiler.named, **made})
-        return replace(compiler, failed=failed) if failed else compiler
-
-    def _name_columns(self, written: NamedQuery, relation: Relation) -> Relation:
+    def name_columns(self, written: NamedQuery, relation: Relation) -> Relation:
+        """Return the rows of a query of `with` under the names of its columns."""
         if not written.columns:
             return relation
         names = relation.schema.names
@@ -97,25 +86,19 @@ class QueryCompiler:
     def _build_body(self, body: QueryBody, path: tuple[str, ...]) -> Draft:
         match body:
             case Select():
-                return self._checked(self._selects(path).build(body))
+                return self._selects(path).build(body)
             case Query():
                 return self._build_query(body, path)
             case SetOperation():
-                inner = replace(self, failed=False)
-                builder = SetOperationBuilder(self.writer, self.texts, inner._build_body, path)
-                return self._checked(builder.build(body))
+                return SetOperationBuilder(self.writer, self.texts, self._build_body, path).build(
+                    body
+                )
             case Values():
                 message = "values makes rows of its own, which is not supported"
                 raise self.texts.reject(message, body.span, "rows come from sources")
 
-    def _checked(self, draft: Draft) -> Draft:
-        if self.failed:
-            raise QueryRejected
-        return draft
-
     def _selects(self, path: tuple[str, ...]) -> SelectBuilder:
-        inner = replace(self, failed=False)
-        return SelectBuilder(self.writer, self.texts, self.named, inner.compile, path)
+        return SelectBuilder(self.writer, self.texts, self.named, self.compile, path)
 
     def _build_first_rows(self, query: Query, path: tuple[str, ...]) -> Draft:
         """Return the first rows in an order, without their rank."""
@@ -139,7 +122,6 @@ class QueryCompiler:
             draft = builder.build(
                 body, lambda scope: self._find_order(query, body, scope, order, extra)
             )
-            draft = self._checked(draft)
         else:
             draft = self._build_body(body, path)
             named = [Item(n, place, Name(place, n), None) for n, _, place in draft.columns]
@@ -216,9 +198,40 @@ class QueryCompiler:
         return found.name
 
 
-def _return(relation: Relation) -> Callable[[], Relation]:
-    return lambda: relation
+@dataclass(slots=True)
+class _NamedRows:
+    """The rows of a query of `with`, which is built when it is first read."""
 
+    compiler: QueryCompiler
+    written: NamedQuery
+    path: tuple[str, ...]
+    _rows: Relation | None = None
+    _is_used: bool = False
+    _is_rejected: bool = False
 
-def _reject() -> Relation:
-    raise QueryRejected
+    def __call__(self, alias: str, conditions: list[SyntaxNode]) -> Relation:
+        """Return the rows. Conditions of the reader that limit a `row_number()` are removed."""
+        if self._is_rejected:
+            raise QueryRejected
+        self._is_used = True
+        query = limit_query(self.written.query, alias, conditions)
+        is_whole = query is self.written.query
+        if is_whole and self._rows is not None:
+            return self._rows
+        name = self.compiler.writer.choose_name(*self.path)
+        try:
+            made = self.compiler.compile(query, name, self.path)
+            made = self.compiler.name_columns(self.written, made)
+        except QueryRejected:
+            self._is_rejected = True
+            raise
+        if is_whole:
+            self._rows = made
+        return made
+
+    def warn_if_unused(self) -> None:
+        """Warn of a query that nothing reads."""
+        name, texts = self.written.name, self.compiler.texts
+        if not self._is_used and not texts.report.has_errors_of_subject:
+            place = texts.written.text.locate(name.span.start, name.span.end)
+            texts.report.warn(f'nothing reads the query "{name.name}"', place)

@@ -13,7 +13,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     SortItem,
     SyntaxNode,
 )
-from headrace.core.pipeline.clauses.keyed import Dedup, Top
+from headrace.core.pipeline.clauses.keyed import Dedup, Top, Ttl
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan import nodes
@@ -126,11 +126,22 @@ class RankedRows:
     number: str
     key: tuple[str, ...]
     """The columns of the key of the changes that they emit."""
-    names_key: bool
-    """Whether the rows that come out are identified by the key and the number."""
 
 
-def write_ranking(ranking: Ranking, draft: Draft, texts: QueryTexts) -> RankedRows:
+def make_dedup(
+    key: tuple[Assignment, ...], ttl: Ttl | None, *, keeps_last: bool | None = None
+) -> Dedup:
+    """Return a clause `dedup`: of the first or last row in event time, or of any."""
+    return Dedup.model_construct(
+        key=key,
+        keep="last" if keeps_last else "first",
+        order="arrival" if keeps_last is None else "event_time",
+        ttl=None if ttl is None or keeps_last else ttl.after,
+        time="event" if ttl is None or keeps_last is not None else ttl.time,
+    )
+
+
+def write_ranking(ranking: Ranking, draft: Draft, texts: QueryTexts, ttl: Ttl | None) -> RankedRows:
     """Return the clauses of a ranking over the rows of a draft with one input."""
     scope = draft.scope
     keys = [_write_key(each, scope, texts) for each in ranking.window.partition_by]
@@ -140,13 +151,10 @@ def write_ranking(ranking: Ranking, draft: Draft, texts: QueryTexts) -> RankedRo
         time = find_column(order[0].expression, scope) if len(order) == 1 else None
         if time is not None and time.is_time and keys and not any(e for _, e in keys):
             is_last = order[0].is_descending
-            dedup = Dedup.model_construct(
-                key=tuple(Assignment(name, None) for name, _ in keys),
-                keep="last" if is_last else "first",
-                order="event_time",
-            )
+            key = tuple(Assignment(name, None) for name, _ in keys)
+            dedup = make_dedup(key, ttl, keeps_last=is_last)
             return RankedRows(
-                {"dedup": dedup}, "1", tuple(str(n) for n, _ in keys) if is_last else (), is_last
+                {"dedup": dedup}, "1", tuple(str(n) for n, _ in keys) if is_last else ()
             )
     computed = tuple(Assignment(name, text) for name, text in keys if text is not None)
     clauses: dict[str, object] = {"with_": computed} if computed else {}
@@ -155,8 +163,10 @@ def write_ranking(ranking: Ranking, draft: Draft, texts: QueryTexts) -> RankedRo
     clauses["top"] = Top.model_construct(
         n=ranking.count, by=write_order(ranking.window.order_by, scope, texts)
     )
+    if ttl is not None:
+        clauses["ttl"] = ttl
     names = (*(str(name) for name, _ in keys), RANK_COLUMN)
-    return RankedRows(clauses, RANK_COLUMN, names, names_key=True)
+    return RankedRows(clauses, RANK_COLUMN, names)
 
 
 def _write_key(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> tuple[Text, Text | None]:

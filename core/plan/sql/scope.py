@@ -76,7 +76,7 @@ class Scope:
                     return found[0]
                 if self.outer is not None and table in self.outer.tables:
                     return self.outer.find(node, bound)
-                if not self._named(table) and not (self.outer and self.outer.has(base)):
+                if not self._list_named(table) and not (self.outer and self.outer.has(base)):
                     raise self._unknown_column_error(node)
             case Name(name=name) if name not in bound:
                 return self._find_name(node)
@@ -87,15 +87,15 @@ class Scope:
         try:
             return self.find(node) is not None
         except ExpressionError:
-            return isinstance(node, Name) and bool(self._named(node.name))
+            return isinstance(node, Name) and bool(self._list_named(node.name))
 
-    def _named(self, name: str) -> list[ScopeColumn]:
+    def _list_named(self, name: str) -> list[ScopeColumn]:
         """Return the columns that a name without a table may mean."""
         found = [each for each in self.columns if each.name == name]
         return [each for each in found if not each.table] or found
 
     def _find_name(self, node: Name) -> ScopeColumn | None:
-        found = self._named(node.name)
+        found = self._list_named(node.name)
         if len(found) == 1:
             return found[0]
         if not found and self.outer is not None:

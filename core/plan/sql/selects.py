@@ -12,7 +12,6 @@ from headrace.core.expressions.parsing.syntax_tree import (
     walk,
 )
 from headrace.core.expressions.typed import ExpressionError, Span
-from headrace.core.pipeline.clauses.keyed import Dedup
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
@@ -26,7 +25,7 @@ from headrace.core.plan.sql.items import (
     write_select,
 )
 from headrace.core.plan.sql.joins import Joiner
-from headrace.core.plan.sql.rankings import find_ranking, write_ranking
+from headrace.core.plan.sql.rankings import find_ranking, make_dedup, write_ranking
 from headrace.core.plan.sql.scalars import ScalarJoiner
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
@@ -38,7 +37,8 @@ from headrace.core.types.data_types import quote_name
 Columns = list[tuple[str, Text, Span]]
 """The columns of a result: the name, the text and the place of each."""
 CompileQuery = Callable[[Query, str, tuple[str, ...]], Relation]
-NamedQueries = Mapping[str, Callable[[], Relation]]
+NamedQueries = Mapping[str, Callable[[str, list[SyntaxNode]], Relation]]
+"""The queries of `with`: each returns its rows for the name and the conditions of its reader."""
 
 
 @dataclass(slots=True)
@@ -178,7 +178,12 @@ class SelectBuilder:
     def _build_groups(self, select: Select, items: list[Item], draft: Draft) -> Draft:
         draft = self._single_input(draft)
         groups = GroupBuilder(
-            self.texts, select, items, draft, draft.inputs[0].has_event_time, self.writer.step.ttl
+            self.texts,
+            select,
+            items,
+            draft,
+            draft.inputs[0].has_event_time,
+            self.writer.find_ttl(draft.inputs),
         )
         columns = groups.build()
         texts = {str(text) for _, text, _ in columns}
@@ -200,7 +205,7 @@ class SelectBuilder:
                 draft.clauses["select"] = write_select(columns, self.texts, is_join=is_join)
             return self._with_columns(draft, columns)
         draft = self._single_input(draft)
-        ranked = write_ranking(ranking, draft, self.texts)
+        ranked = write_ranking(ranking, draft, self.texts, self.writer.find_ttl(draft.inputs))
         calls = [item for item in items if item.node == ranking.call]
         others = [item for item in items if item.node != ranking.call]
         by_name = {c[0]: c for c in self._write_items(others, draft.scope)}
@@ -264,18 +269,19 @@ class SelectBuilder:
             names = [name for name, _, _ in draft.columns]
             draft = self._start_anew(draft, "rows")
             columns = [(n, self.texts.name(quote_name(n), place), place) for n in names]
-        return self._with_columns(draft, make_distinct(draft, columns, self.texts, place))
+        return self._with_columns(draft, make_distinct(draft, columns, self.writer, place))
 
 
-def make_distinct(draft: Draft, columns: Columns, texts: QueryTexts, place: Span) -> Columns:
+def make_distinct(draft: Draft, columns: Columns, writer: StepWriter, place: Span) -> Columns:
     """Add the clauses that keep one of equal rows, and return the columns of the result."""
+    texts, ttl = writer.texts, writer.find_ttl(draft.inputs)
     key = tuple(
         Assignment(texts.name(name, at), None if text == quote_name(name) else text)
         for name, text, at in columns
     )
     draft.places.update(dict.fromkeys(("dedup", "key", "aggregate"), place))
     if all(isinstance(each.kind, nodes.Append) for each in draft.inputs):
-        draft.clauses["dedup"] = Dedup.model_construct(key=key)
+        draft.clauses["dedup"] = make_dedup(key, ttl)
         whole = [*draft.inputs[0].schema.names] == [name for name, _, _ in columns]
         if whole and all(each.expression is None for each in key):
             draft.clauses.pop("select", None)

@@ -22,7 +22,7 @@ from headrace.core.sql.syntax_tree import (
     SetOperation,
     list_table_aliases,
 )
-from headrace.core.types.data_types import Type, quote_name
+from headrace.core.types.data_types import BINARY, BOOLEAN, STRING, Type, is_nested, quote_name
 
 _LEFT, _RIGHT = "left rows", "right rows"
 
@@ -56,7 +56,7 @@ class SetOperationBuilder:
         draft.places = {"select": place, "from": place}
         draft.columns = columns
         if body.operator == "union" and not body.is_all:
-            draft.columns = make_distinct(draft, columns, self.texts, place)
+            draft.columns = make_distinct(draft, columns, self.writer, place)
         if body.operator != "union":
             draft = self._compare(body, draft)
         return draft
@@ -123,7 +123,7 @@ class SetOperationBuilder:
                 )
                 raise self.texts.reject(message, operand.span)
             for at, (one, other) in enumerate(zip(types, each.schema, strict=True)):
-                both = common_type(one, other.type)
+                both = common_type(one, other.type) or _promote_to_string(one, other.type)
                 if both is None:
                     message = (
                         f'"{first.names[at]}" is {one} in the first query and {other.type} here'
@@ -172,6 +172,14 @@ class SetOperationBuilder:
         draft.clauses["select"] = write_select(columns, texts)
         draft.columns = columns
         return draft
+
+
+def _promote_to_string(one: Type, other: Type) -> Type | None:
+    """Return the type of a column that is text in one query, and another single value in the
+    other."""
+    kept = (one, other)
+    is_convertible = not any(is_nested(each) or each in (BINARY, BOOLEAN) for each in kept)
+    return STRING if STRING in kept and is_convertible else None
 
 
 def _list_operands(body: QueryBody) -> list[QueryBody]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.core.expressions.typed import Span
 from headrace.core.pipeline.clauses.joins import Join
+from headrace.core.pipeline.clauses.keyed import Ttl
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
@@ -98,6 +99,12 @@ class StepWriter:
         self._build = build
         self._names: set[str] = set()
 
+    def find_ttl(self, inputs: Iterable[Relation]) -> Ttl | None:
+        """Return the `ttl` of the step, if the inputs are facts: rows of tables are stored until
+        they are deleted."""
+        facts = all(isinstance(each.kind, nodes.Append) for each in inputs)
+        return self.step.ttl if facts else None
+
     def find_source(self, name: str, alias: str, place: Span) -> Relation:
         """Return a source or step of the pipeline as a table. Raises QueryRejected."""
         text = self.texts.name(name, place)
@@ -122,7 +129,7 @@ class StepWriter:
         inputs = tuple(each.stream for each in draft.inputs)
         default = step.keys_at["sql"]
         places = {key: self.texts.name(key, span) for key, span in draft.places.items()}
-        keys_at = _Places({"from": default, **places}, default)
+        keys_at = _Places({"from": default, "sql": default, **places}, default)
         for key in ("parallelism", "slot", "chain", "ttl"):
             if key in step.keys_at:
                 keys_at[key] = step.keys_at[key]

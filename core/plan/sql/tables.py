@@ -1,4 +1,4 @@
-"""What follows `from`: the tables of a query, as drafts of steps, and their order."""
+"""The tables of a query, after `from`, as drafts of steps, and their order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TableBuilder:
 
     writer: StepWriter
     texts: QueryTexts
-    named: Mapping[str, Callable[[], Relation]]
+    named: Mapping[str, Callable[[str, list[SyntaxNode]], Relation]]
     compile_query: CompileQuery
     path: tuple[str, ...]
     conditions: list[SyntaxNode]
@@ -93,7 +93,7 @@ class TableBuilder:
         alias = leaf.alias or UNNAMED
         if isinstance(leaf, TableName):
             if leaf.name in self.named:
-                found = self.named[leaf.name]().rename(alias)
+                found = self.named[leaf.name](alias, self.conditions).rename(alias)
             else:
                 found = self.writer.find_source(leaf.name, alias, leaf.span)
         else:

@@ -28,7 +28,7 @@ class _Time:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeBounds:
+class WithinBounds:
     """How much later than the left row the right row may be, and the conditions that say so."""
 
     least: timedelta
@@ -38,7 +38,7 @@ class TimeBounds:
 
 def find_time_bounds(
     conditions: Iterable[SyntaxNode], scope: Scope, left: str
-) -> TimeBounds | None:
+) -> WithinBounds | None:
     """Return the bounds that conditions set to both sides; None if one is missing."""
     least: timedelta | None = None
     most: timedelta | None = None
@@ -54,7 +54,7 @@ def find_time_bounds(
             found.append(condition)
     if least is None or most is None or least > most:
         return None
-    return TimeBounds(least, most, tuple(found))
+    return WithinBounds(least, most, tuple(found))
 
 
 def _list_bounds(node: SyntaxNode, scope: Scope, left: str) -> Iterator[tuple[bool, timedelta]]:

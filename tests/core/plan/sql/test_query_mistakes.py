@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.plans import built
-from tests.support.sql_steps import list_errors, write_query
+from tests.support.sql_steps import build_query, list_errors, write_query
 
 MISTAKES = {
     "misspelt column": (
@@ -242,3 +242,17 @@ def test_query_takes_no_other_clauses(tmp_path: Path, key: str) -> None:
 def test_cycle_of_queries_is_found(tmp_path: Path) -> None:
     text = write_query("select id from orders where id in (select id from q)")
     assert built(tmp_path, text)[1][0].message == "steps read each other in a cycle: q from q"
+
+
+def test_probable_mistakes_are_warned_of(tmp_path: Path) -> None:
+    sql = 'select "customer" as c from orders where amount = null and "id" = "x"'
+    problems = build_query(tmp_path, sql)[1]
+    assert [(problem.severity, problem.message, problem.hint) for problem in problems] == [
+        ("warning", '"customer" is a text, and not the column of that name', "write customer"),
+        ("warning", "= with null is null for every row", "write amount is null"),
+        (
+            "warning",
+            "only constants are compared here, so this is the same for every row",
+            "write id",
+        ),
+    ]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
-from tests.support.sql_steps import build_steps, write_query
+from headrace.core.plan.nodes.windows import Ttl
+from tests.support.sql_steps import build_query, build_steps, write_query
 
 STEPS = {
     "joins": (
@@ -94,6 +95,14 @@ STEPS = {
             "q": "q@orders, q@orders_: ",
         },
     ),
+    "first rows of a query of with": (
+        "with ranked as (select *, row_number() over (partition by customer order by amount desc)"
+        " as n from orders) select customer, n, id from ranked r where n <= 2 and id > 1",
+        {
+            "q@ranked": "orders: select id, customer, amount, tags, at, n = rank",
+            "q": "q@ranked: where id > 1; select customer, n, id",
+        },
+    ),
     "types of a union": (
         "select amount as a from orders union all select order from payments",
         {
@@ -154,3 +163,22 @@ def test_keys_of_the_step_apply_to_all_steps_of_the_query(tmp_path: Path) -> Non
     sql = "select city, count(*) as n from moves join orders o on o.customer = moves.id group by 1"
     steps = build_steps(tmp_path, write_query(sql, "    parallelism: 3\n"))
     assert {steps[name].parallelism for name in ("q", "q@moves-o")} == {3}
+
+
+def test_ttl_limits_what_is_stored_of_facts(tmp_path: Path) -> None:
+    sql = (
+        "with a as (select distinct customer from orders), b as (select city, count(*) as n from "
+        "moves group by city) select customer, count(*) as m, max(n) as n from a left join b on "
+        "a.customer = b.city group by customer"
+    )
+    steps = build_steps(tmp_path, write_query(sql, "    ttl: 1h\n"))
+    (dedup, _), (counts, *_) = steps["q@a"].operations, steps["q@b"].operations
+    assert isinstance(dedup, nodes.Dedup) and dedup.ttl == Ttl(3_600_000_000)
+    assert isinstance(counts, nodes.Aggregate) and counts.ttl is None
+
+
+def test_query_that_nothing_reads_is_warned_of(tmp_path: Path) -> None:
+    sql = "with a as (select * from orders), b as (select id from orders) select id from a"
+    plan, problems = build_query(tmp_path, sql)
+    assert plan is not None
+    assert [problem.message for problem in problems] == ['nothing reads the query "b"']

@@ -102,11 +102,16 @@ class Text(str):
         return ""
 
     def compose(self, parts: Iterable[TextPart]) -> Text:
-        """Return a text of parts of this one, in their order here, each with its position."""
+        """Return a text of parts of this one, each with its position.
+
+        They should be in their order here: a part that is before another one's end gets that as its
+        position.
+        """
         value, pieces, done = list[str](), list[Replacement](), 0
         for part in parts:
             first = self._map_to_scalar(part.start)[0]
             last = self._map_to_scalar(part.end - 1)[1] if part.end > part.start else first
+            is_repeated = first < done
             first, last = max(first, done), max(last, done)
             if first > done:
                 pieces.append(Replacement(done, first, 0, is_shown=False))
@@ -116,7 +121,8 @@ class Text(str):
             if part.inserted is None and last - first + grown == len(new):
                 pieces.extend(own)
             else:
-                pieces.append(Replacement(first, last, len(new), is_shown=part.inserted is None))
+                is_shown = part.inserted is None and not is_repeated
+                pieces.append(Replacement(first, last, len(new), is_shown))
             value.append(new)
             done = last
         return Text("".join(value), self.scalar, tuple(pieces))

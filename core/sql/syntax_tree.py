@@ -90,7 +90,7 @@ class LateralView:
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """What follows `over`: the groups of rows, their order, and the frame as it is written."""
+    """A window of rows, after `over`: its groups, their order, and the frame as it is written."""
 
     span: Span
     partition_by: tuple[SyntaxNode, ...] = ()

@@ -32,7 +32,7 @@ class QueryText:
         return self.text.compose([TextPart(span.start, span.end, name)])
 
 
-class QueryReading(FieldReading):
+class SqlReading(FieldReading):
     """The reading of a query. Its first syntax error is reported at its place."""
 
     def __init__(self) -> None:
@@ -52,4 +52,4 @@ class QueryReading(FieldReading):
             raise make_value_error(text, error.message, error.hint, span) from None
 
 
-SqlQuery = Annotated[QueryText, QueryReading()]
+SqlQuery = Annotated[QueryText, SqlReading()]

@@ -67,7 +67,7 @@ class ConditionJoiner:
     applied, and removed."""
 
     def join(self, draft: Draft, condition: QueryCondition) -> Draft:
-        """Return the draft of the rows for which a condition is true. Raises QueryRejected."""
+        """Return the draft of the rows for which a condition is true. Raises RejectedQuery."""
         select = condition.query.body
         if _is_plain(condition.query) and isinstance(select, Select):
             right, correlated, value = self._build_plain(select, condition)
@@ -156,6 +156,8 @@ def _is_plain(query: Query) -> bool:
     """Whether a query only filters the rows of tables."""
     select = query.body
     if not query.is_plain or not isinstance(select, Select) or select.table is None:
+        return False
+    if select.where is not None and has_query(select.where):
         return False
     clauses = (select.group_by, select.having, select.qualify)
     return all(each is None for each in clauses) and not (

@@ -8,7 +8,7 @@ from headrace.core.pipeline.model import Step
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.sql.queries import QueryCompiler
 from headrace.core.plan.sql.steps import StepWriter, StreamTable
-from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 
 
 def expand_query(
@@ -24,6 +24,6 @@ def expand_query(
     writer = StepWriter(step, texts, table, build)
     try:
         QueryCompiler(writer, texts).compile(step.sql.query, str(step.name))
-    except QueryRejected:
+    except RejectedQuery:
         return False
     return True

@@ -29,7 +29,7 @@ from headrace.core.plan.sql.items import (
 )
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.steps import Draft
-from headrace.core.plan.sql.texts import QueryRejected, QueryTexts, Replace
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, Replace
 from headrace.core.plan.sql.windows import (
     WINDOW_END,
     WINDOW_START,
@@ -74,22 +74,22 @@ class GroupBuilder:
 
     def build(self) -> list[tuple[str, Text, Span]]:
         """Add the clauses to the draft, and return the columns of the result. Raises
-        QueryRejected."""
+        RejectedQuery."""
         self._build_keys()
         columns, failed = list[tuple[str, Text, Span]](), False
         for item in self.items:
             try:
                 columns.append((item.name, self._build_item(item), item.place))
-            except QueryRejected:
+            except RejectedQuery:
                 failed = True
         having = None
         try:
             if self.select.having is not None:
                 having = self._write_having(self.select.having)
-        except QueryRejected:
+        except RejectedQuery:
             failed = True
         if failed:
-            raise QueryRejected
+            raise RejectedQuery
         clauses, places = self.draft.clauses, self.select.places
         if self._keys:
             clauses["key"] = tuple(map(self._assign_key, self._keys.values()))
@@ -143,10 +143,10 @@ class GroupBuilder:
                 continue
             try:
                 self._add_key(written, node)
-            except QueryRejected:
+            except RejectedQuery:
                 failed = True
         if failed:
-            raise QueryRejected
+            raise RejectedQuery
 
     def _is_all(self, items: tuple[SyntaxNode, ...]) -> bool:
         """Whether it is `group by all`."""

@@ -18,7 +18,7 @@ from headrace.core.expressions.typed import Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.sql.scope import Scope, ScopeColumn
-from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
 from headrace.core.types.data_types import INT, STRING, quote_name
 
@@ -40,7 +40,7 @@ class Item:
 
 
 def expand_items(select: Select, scope: Scope, texts: QueryTexts) -> list[Item]:
-    """Return the columns of the result. Raises QueryRejected."""
+    """Return the columns of the result. Raises RejectedQuery."""
     items: list[Item] = []
     for each in select.items:
         if isinstance(each.expression, Star):
@@ -88,7 +88,7 @@ def _check_names(items: Iterable[Item], texts: QueryTexts) -> None:
             failed = True
         seen[item.name] = item
     if failed:
-        raise QueryRejected
+        raise RejectedQuery
 
 
 def write_select(

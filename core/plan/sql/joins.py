@@ -56,7 +56,7 @@ class Joiner:
     conditions: list[SyntaxNode]
 
     def join(self, left: Draft, right: Draft, written: JoinedTable, *, may_filter: bool) -> Draft:
-        """Return the draft of a join. Raises QueryRejected."""
+        """Return the draft of a join. Raises RejectedQuery."""
         sides = self.make_sides(left, right)
         kind = written.kind
         is_inner = kind in ("inner", "cross")

@@ -16,7 +16,7 @@ from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.selects import NamedQueries, SelectBuilder
 from headrace.core.plan.sql.set_operations import SetOperationBuilder
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
-from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 from headrace.core.sql.syntax_tree import (
     NamedQuery,
     Query,
@@ -41,7 +41,7 @@ class QueryCompiler:
     def compile(self, query: Query, name: str, path: tuple[str, ...] = ()) -> Relation:
         """Build the steps of a query, the last of which gets a name, and return its rows.
 
-        A query inside of another one that only reads a table gets no step. Raises QueryRejected.
+        A query inside of another one that only reads a table gets no step. Raises RejectedQuery.
         """
         draft = self._build_query(query, path)
         if draft.is_empty and path:
@@ -212,7 +212,7 @@ class _NamedRows:
     def __call__(self, alias: str, conditions: list[SyntaxNode]) -> Relation:
         """Return the rows. Conditions of the reader that limit a `row_number()` are removed."""
         if self._is_rejected:
-            raise QueryRejected
+            raise RejectedQuery
         self._is_used = True
         query = limit_query(self.written.query, alias, conditions)
         is_whole = query is self.written.query
@@ -222,7 +222,7 @@ class _NamedRows:
         try:
             made = self.compiler.compile(query, name, self.path)
             made = self.compiler.name_columns(self.written, made)
-        except QueryRejected:
+        except RejectedQuery:
             self._is_rejected = True
             raise
         if is_whole:

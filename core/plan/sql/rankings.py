@@ -34,7 +34,7 @@ _HINT = "row_number() over (partition by ... order by ...) <= n gives the first 
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class RankLimit:
     """The first rows of each group of rows, in an order."""
 
     call: WindowCall
@@ -42,8 +42,8 @@ class Ranking:
     count: int
 
 
-def find_ranking(select: Select, texts: QueryTexts) -> Ranking | None:
-    """Return the ranking of `qualify`. Raises QueryRejected for other conditions."""
+def find_ranking(select: Select, texts: QueryTexts) -> RankLimit | None:
+    """Return the ranking of `qualify`. Raises RejectedQuery for other conditions."""
     if select.qualify is None:
         return None
     bound = _read_bound(select.qualify)
@@ -64,7 +64,7 @@ def find_ranking(select: Select, texts: QueryTexts) -> Ranking | None:
         raise texts.reject(message, call.span, "row_number() numbers rows")
     if not window.order_by:
         raise texts.reject("row_number wants an order by", window.span, _HINT)
-    return Ranking(call, window, bound[1])
+    return RankLimit(call, window, bound[1])
 
 
 def _read_bound(node: SyntaxNode) -> tuple[SyntaxNode, int] | None:
@@ -141,7 +141,9 @@ def make_dedup(
     )
 
 
-def write_ranking(ranking: Ranking, draft: Draft, texts: QueryTexts, ttl: Ttl | None) -> RankedRows:
+def write_ranking(
+    ranking: RankLimit, draft: Draft, texts: QueryTexts, ttl: Ttl | None
+) -> RankedRows:
     """Return the clauses of a ranking over the rows of a draft with one input."""
     scope = draft.scope
     keys = [_write_key(each, scope, texts) for each in ranking.window.partition_by]

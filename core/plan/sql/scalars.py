@@ -44,7 +44,7 @@ class ScalarJoiner:
     def join(self, draft: Draft, subquery: Subquery) -> Draft:
         """Return the rows with the result of a query, which is known to the texts from then on.
 
-        Raises QueryRejected.
+        Raises RejectedQuery.
         """
         select = self._check(subquery)
         correlated = [*split_conjunction(select.where)]
@@ -74,7 +74,7 @@ class ScalarJoiner:
         return self._join_value(draft, right, outer, subquery, is_count=is_count)
 
     def _check(self, subquery: Subquery) -> Select:
-        """Return the `select` of a query that has one row. Raises QueryRejected."""
+        """Return the `select` of a query that has one row. Raises RejectedQuery."""
         query: Query = subquery.query
         select = query.body
         if (

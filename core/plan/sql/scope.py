@@ -91,7 +91,7 @@ class Scope:
 
     def _list_named(self, name: str) -> list[ScopeColumn]:
         """Return the columns that a name without a table may mean."""
-        found = [each for each in self.columns if each.name == name]
+        found = [each for each in self.columns if each.name == name and each.in_star]
         return [each for each in found if not each.table] or found
 
     def _find_name(self, node: Name) -> ScopeColumn | None:
@@ -106,20 +106,19 @@ class Scope:
 
     def _unknown_column_error(self, node: SyntaxNode) -> ExpressionError:
         """Return the error of a name that means no column, in the words of expressions."""
-        fields = [
-            Field(f"{c.table}.{c.name}", c.field.type, c.field.nullable) for c in self.columns
-        ]
+        columns = [each for each in self.columns if each.in_star]
+        fields = [Field(f"{c.table}.{c.name}", c.field.type, c.field.nullable) for c in columns]
         names: dict[str, dict[str, str]] = {}
-        for each in self.columns:
+        for each in columns:
             names.setdefault(each.table, {})[each.name] = f"{each.table}.{each.name}"
         if len(names) == 1:
-            fields = [each.field for each in self.columns]
+            fields = [each.field for each in columns]
             names = {table: {c: c for c in columns} for table, columns in names.items()}
         try:
             ExpressionResolver(Schema(tuple(fields)), names).resolve(node)
         except ExpressionErrors as failed:
             return failed.errors[0]
-        shown = ", ".join(dict.fromkeys(each.name for each in self.columns))
+        shown = ", ".join(dict.fromkeys(each.name for each in columns))
         return ExpressionError("unknown column", node.span, f"the columns are {shown}")
 
     def star(self, table: str = "") -> Iterator[ScopeColumn]:

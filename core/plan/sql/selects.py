@@ -17,6 +17,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.sql.conditions import ConditionJoiner, has_query, read_query_condition
 from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
+from headrace.core.plan.sql.having_queries import lift_having
 from headrace.core.plan.sql.items import (
     Item,
     expand_items,
@@ -30,7 +31,7 @@ from headrace.core.plan.sql.scalars import ScalarJoiner
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.tables import TableBuilder
-from headrace.core.plan.sql.texts import QueryRejected, QueryTexts, split_conjunction
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, list_conditions
 from headrace.core.sql.syntax_tree import Query, Select, WindowCall, find_subqueries
 from headrace.core.types.data_types import quote_name
 
@@ -56,8 +57,9 @@ class SelectBuilder:
     def build(self, select: Select, extra: Callable[[Scope], list[Item]] | None = None) -> Draft:
         """Return the draft of the rows of a `select`, whose last clause is its columns.
 
-        `extra` returns further columns of the result. Raises QueryRejected.
+        `extra` returns further columns of the result. Raises RejectedQuery.
         """
+        select = lift_having(select)
         draft = self._build_rows(select)
         if not is_grouped(select):
             draft = self._join_values(draft, [item.expression for item in select.items])
@@ -73,7 +75,7 @@ class SelectBuilder:
         else:
             draft = self._build_columns(select, items, draft)
         if self.failed:
-            raise QueryRejected
+            raise RejectedQuery
         return self._make_distinct(select, draft) if select.is_distinct else draft
 
     def _refuse_windows(self, select: Select) -> None:
@@ -86,13 +88,13 @@ class SelectBuilder:
             hint = "row_number() ... <= n in qualify, or in where around the query, is supported"
             self.texts.add_error(message, call.span, hint)
         if found:
-            raise QueryRejected
+            raise RejectedQuery
 
     def _build_rows(self, select: Select) -> Draft:
         """Return the rows of the tables that pass `where`."""
         if select.table is None:
             raise self.texts.reject("wanted a from: rows come from tables", select.places["select"])
-        conditions = [*split_conjunction(select.where)]
+        conditions = [*list_conditions(select.where)]
         found = [refuse_aggregates("where", each, self.texts) for each in conditions]
         plain = [each for each in conditions if not has_query(each)]
         queries = [each for each in conditions if has_query(each)]
@@ -152,7 +154,7 @@ class SelectBuilder:
             try:
                 self._check_aliases(select, each, draft.scope)
                 parts.append(self.texts.condition(each, draft.scope))
-            except QueryRejected:
+            except RejectedQuery:
                 self.failed = True
         if parts:
             draft.clauses["where"] = self.texts.join_conditions(parts)
@@ -227,10 +229,10 @@ class SelectBuilder:
         for item in items:
             try:
                 columns.append((item.name, item.write(self.texts, scope), item.place))
-            except QueryRejected:
+            except RejectedQuery:
                 failed = True
         if failed:
-            raise QueryRejected
+            raise RejectedQuery
         return columns
 
     def _is_whole(self, columns: Columns, draft: Draft) -> bool:

@@ -14,7 +14,7 @@ from headrace.core.pipeline.fields import Assignment, Explode
 from headrace.core.plan.sql.items import write_select
 from headrace.core.plan.sql.selects import make_distinct
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
-from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 from headrace.core.sql.syntax_tree import (
     Query,
     QueryBody,
@@ -37,16 +37,16 @@ class SetOperationBuilder:
     path: tuple[str, ...]
 
     def build(self, body: SetOperation) -> Draft:
-        """Return the draft of its rows. Raises QueryRejected."""
+        """Return the draft of its rows. Raises RejectedQuery."""
         operands = [*_list_operands(body)] if body.operator == "union" else [body.left, body.right]
         drafts, failed = list[Draft](), False
         for each in operands:
             try:
                 drafts.append(self.build_body(each, (*self.path, _name_operand(each))))
-            except QueryRejected:
+            except RejectedQuery:
                 failed = True
         if failed:
-            raise QueryRejected
+            raise RejectedQuery
         relations = self._align(body, operands, drafts)
         place = body.keyword
         names = relations[0].schema.names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,8 +15,8 @@ from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.columns import KnownColumns
-from headrace.core.plan.sql.scope import Scope, scope_of_table
-from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.plan.sql.scope import Scope, ScopeColumn, scope_of_table
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 from headrace.core.plan.sql.time_columns import find_time_columns
 from headrace.core.types.data_types import Schema, quote_name
 
@@ -106,11 +107,11 @@ class StepWriter:
         return self.step.ttl if facts else None
 
     def find_source(self, name: str, alias: str, place: Span) -> Relation:
-        """Return a source or step of the pipeline as a table. Raises QueryRejected."""
+        """Return a source or step of the pipeline as a table. Raises RejectedQuery."""
         text = self.texts.name(name, place)
         known, stream = self.table.known_columns.get(name), self.table.streams.get(name)
         if known is None or stream is None or not known.is_complete:
-            raise QueryRejected
+            raise RejectedQuery
         times = find_time_columns(stream, self.table.parts)
         scope = scope_of_table(alias, known.schema, times)
         return Relation(text, scope, known.schema, stream.kind, stream.has_event_time)
@@ -124,7 +125,7 @@ class StepWriter:
         return name
 
     def write(self, draft: Draft, name: str, alias: str = "") -> Relation:
-        """Build the step of a draft, and return its rows. Raises QueryRejected."""
+        """Build the step of a draft, and return its rows. Raises RejectedQuery."""
         step = self.step
         inputs = tuple(each.stream for each in draft.inputs)
         default = step.keys_at["sql"]
@@ -155,28 +156,13 @@ class StepWriter:
         """
         if draft.is_empty:
             return replace(draft.inputs[0], scope=draft.scope)
-        kept = tuple(
-            each
-            for each in draft.scope.columns
-            if draft.words is None or not each.in_star or each.name in draft.words
-        )
-        counts: dict[str, int] = {}
-        for each in kept:
-            counts[each.name] = counts.get(each.name, 0) + 1
-        stored: list[str] = []
-        for each in kept:
-            own = each.name if counts[each.name] == 1 or not each.table else ""
-            own = own or f"{each.table}.{each.name}"
-            while own in stored:
-                own += "_"
-            stored.append(own)
+        kept = _name_columns(draft)
         place = draft.places.get("select", Span(0, 0))
-        columns = [(own, each.text) for own, each in zip(stored, kept, strict=True)]
-        changed = draft.join is not None or any(quote_name(own) != text for own, text in columns)
-        if changed:
+        is_changed = any(quote_name(own) != each.text for own, each in kept)
+        if draft.join is not None or is_changed:
             draft.clauses["select"] = tuple(
-                Assignment(self.texts.name(own, place), self.texts.name(text, place))
-                for own, text in columns
+                Assignment(self.texts.name(own, place), self.texts.name(each.text, place))
+                for own, each in kept
             )
         made = self.write(draft, name)
         times = {c.stored for c in made.scope.columns if c.is_time}
@@ -193,7 +179,7 @@ class StepWriter:
                         stored=own,
                         is_time=own in times,
                     )
-                    for own, each in zip(stored, kept, strict=True)
+                    for own, each in kept
                 )
             ),
         )
@@ -202,3 +188,23 @@ class StepWriter:
 def select_all(columns: Sequence[str], texts: QueryTexts, place: Span) -> tuple[Assignment, ...]:
     """Return a clause `select` of plain columns."""
     return tuple(Assignment(texts.name(each, place), None) for each in columns)
+
+
+def _name_columns(draft: Draft) -> list[tuple[str, ScopeColumn]]:
+    """Return the columns that a step inside a query has, each with a name of its own."""
+    kept = [
+        each
+        for each in draft.scope.columns
+        if draft.words is None
+        or not (each.in_star and each.name.isidentifier())
+        or each.name in draft.words
+    ]
+    counts = Counter(each.name for each in kept)
+    named: dict[str, ScopeColumn] = {}
+    for each in kept:
+        is_alone = counts[each.name] == 1 or not each.table
+        own = each.name if is_alone else f"{each.table}.{each.name}"
+        while own in named:
+            own += "_"
+        named[own] = each
+    return [*named.items()]

@@ -15,7 +15,7 @@ from headrace.core.plan.sql.joins import Joiner
 from headrace.core.plan.sql.rankings import limit_query
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
-from headrace.core.plan.sql.texts import QueryRejected, QueryTexts
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 from headrace.core.sql.syntax_tree import (
     JoinedTable,
     LateralView,
@@ -55,18 +55,18 @@ class TableBuilder:
     _words: frozenset[str] | None = None
 
     def build(self, select: Select) -> Draft:
-        """Return the draft of the tables and views of a `select`. Raises QueryRejected."""
+        """Return the draft of the tables and views of a `select`. Raises RejectedQuery."""
         assert select.table is not None, "there is a from"
         leaves = [*_list_leaves(select.table)]
         found, failed = list[tuple[TableItem, Relation]](), False
         for leaf in leaves:
             try:
                 found.append((leaf, self._find_table(leaf)))
-            except QueryRejected:
+            except RejectedQuery:
                 failed = True
         self._check_names([leaf for leaf in leaves if not isinstance(leaf, JoinedTable)])
         if failed:
-            raise QueryRejected
+            raise RejectedQuery
         relations = {leaf.span: relation for leaf, relation in found}
         scope = Scope(tuple(c for _, each in found for c in each.scope.columns))
         stars = any(isinstance(item.expression, Star) for item in select.items)
@@ -190,7 +190,7 @@ class TableBuilder:
         if operation is None:
             name = self.writer.choose_name(*self.path, view.table or "explode")
             self.writer.write(draft, name)
-            raise QueryRejected
+            raise RejectedQuery
         added = (
             ScopeColumn(view.table, field, quote_name(field.name), stored=field.name)
             for field in operation.added_columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.expressions.parsing.lexer import tokenize
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
@@ -18,17 +19,18 @@ from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.sql.syntax_tree import Subquery, WindowCall
+from headrace.core.types.data_types import quote_name
 
 Replace: TypeAlias = Callable[[SyntaxNode, frozenset[str]], str | None]
 """Returns the text that stands for a node; None to look below it."""
 
 SUBQUERY_HINT = (
-    "a query may stand in from, in where as in (...) or exists (...), and as a value in where and "
-    "in select without groups"
+    "a query may stand in from, in where as in (...) or exists (...), and as a value in where, in "
+    "having and in select without groups"
 )
 
 
-class QueryRejected(Exception):
+class RejectedQuery(Exception):
     """A part of a query cannot be built; the reason has been reported, or is outside of it."""
 
 
@@ -48,10 +50,10 @@ class QueryTexts:
         """Report an error of a part of the query."""
         self.report.add(message, self.written.text.locate(span.start, span.end), hint)
 
-    def reject(self, message: str, span: Span, hint: str = "") -> QueryRejected:
+    def reject(self, message: str, span: Span, hint: str = "") -> RejectedQuery:
         """Report an error, and return the exception to raise."""
         self.add_error(message, span, hint)
-        return QueryRejected()
+        return RejectedQuery()
 
     def name(self, name: str, span: Span) -> Text:
         """Return a name, at the position of a part of the query."""
@@ -64,7 +66,7 @@ class QueryTexts:
     def write(self, node: SyntaxNode, scope: Scope, find: Replace | None = None) -> Text:
         """Return the text of an expression over the columns of a scope.
 
-        `find` may replace whole nodes. Raises QueryRejected for names that mean no column.
+        `find` may replace whole nodes. Raises RejectedQuery for names that mean no column.
         """
         return self.written.text.compose(self.parts(node, scope, find))
 
@@ -82,7 +84,8 @@ class QueryTexts:
                     column = scope.find(each, bound)
                     if column is None:
                         return None
-                    text = None if column.is_written_as(each) else column.text
+                    is_same = column.is_written_as(each) and self._is_written(each)
+                    text = None if is_same else column.text
             except ExpressionErrors as failed:
                 errors.update({(e.span, e.message): e for e in failed.errors})
             except ExpressionError as error:
@@ -96,8 +99,14 @@ class QueryTexts:
         if errors:
             for error in errors.values():
                 self.add_error(error.message, error.span, error.hint)
-            raise QueryRejected
+            raise RejectedQuery
         return list(_split(node.span, replaced))
+
+    def _is_written(self, node: SyntaxNode) -> bool:
+        """Whether a name is in the query, and not another expression that it stands for."""
+        if not isinstance(node, Name):
+            return True
+        return self.cut(node.span) in (quote_name(node.name), f"`{node.name}`")
 
     def _find_scalar(self, node: SyntaxNode, scope: Scope) -> str | None:
         """Return the text of the result of a query that has been joined."""
@@ -168,6 +177,27 @@ def _split(span: Span, replaced: dict[Span, str]) -> Iterator[TextPart]:
         at = each.end
     if at < span.end or at == span.start:
         yield TextPart(at, span.end)
+
+
+def list_conditions(node: SyntaxNode | None) -> Iterator[SyntaxNode]:
+    """Yield the conditions that `and` joins, and those that all sides of an `or` repeat: they may
+    join rows, which the `or` cannot."""
+    for condition in split_conjunction(node):
+        yield condition
+        if isinstance(condition, CallNode) and condition.name == "or":
+            first, *others = ([*split_conjunction(side)] for side in _split_sides(condition))
+            repeated = [{canonical_text(each) for each in side} for side in others]
+            yield from (
+                each for each in first if all(canonical_text(each) in side for side in repeated)
+            )
+
+
+def _split_sides(node: SyntaxNode) -> Iterator[SyntaxNode]:
+    if isinstance(node, CallNode) and node.name == "or":
+        for argument in node.arguments:
+            yield from _split_sides(argument)
+    else:
+        yield node
 
 
 def split_conjunction(node: SyntaxNode | None) -> Iterator[SyntaxNode]:

@@ -29,7 +29,7 @@ class _Time:
 
 @dataclass(frozen=True, slots=True)
 class WithinBounds:
-    """How much later than the left row the right row may be, and the conditions that say so."""
+    """The times by which right rows may be later than left ones, and the conditions that say so."""
 
     least: timedelta
     most: timedelta

@@ -79,7 +79,7 @@ class GroupWindow:
 
 
 def read_window(call: CallNode, scope: Scope, texts: QueryTexts, *, timed: bool) -> GroupWindow:
-    """Return the window of a call. Raises QueryRejected."""
+    """Return the window of a call. Raises RejectedQuery."""
     form = _FORMS[call.name]
     if not form.least < len(call.arguments) <= len(form.keys) + 1:
         message = f"wanted {form.example}, got {texts.cut(call.span)}"

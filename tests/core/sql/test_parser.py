@@ -93,14 +93,23 @@ def _cut(node: SyntaxNode, text: str) -> str:
     [
         ("select a, b + 1 c from t;", "select a, c | from t as t"),
         ("SELECT DISTINCT t.*, x.y FROM s AS t", "select distinct t.*, y | from s as t"),
-        ("select order, `from` from t where order > 1", "select order, from | from t as t | where order > 1"),
+        (
+            "select order, `from` from t where order > 1",
+            "select order, from | from t as t | where order > 1",
+        ),
         ("select from.a from t", "select a | from t as t"),
         (
             "select a from t join u on t.a = u.b left outer join v using (c, d)",
             "select a | from ((t as t inner u as u on t.a = u.b) left v as v using c, d)",
         ),
-        ("select a from t left semi join u on a = b", "select a | from (t as t semi u as u on a = b)"),
-        ("select a from t, u natural join v", "select a | from (t as t , (u as u natural inner v as v))"),
+        (
+            "select a from t left semi join u on a = b",
+            "select a | from (t as t semi u as u on a = b)",
+        ),
+        (
+            "select a from t, u natural join v",
+            "select a | from (t as t , (u as u natural inner v as v))",
+        ),
         (
             "select a from t join (u cross join v) on a = b",
             "select a | from (t as t inner (u as u cross v as v) on a = b)",
@@ -114,16 +123,22 @@ def _cut(node: SyntaxNode, text: str) -> str:
             "select a | from (o as o inner v as w as of o.at on a = b)",
         ),
         (
-            "with u as (select 1 from t), v as (select * from u) select * from v order by 1 desc limit 3",
+            "with u as (select 1 from t), v as (select * from u) "
+            "select * from v order by 1 desc limit 3",
             "with u: (select 1 | from t as t) | with v: (select .* | from u as u) | "
             "select .* | from v as v | order by 1 desc | limit 3, 0",
         ),
         (
-            "select a from t union select b from u intersect select c from v except all select d from w",
-            "[[select a | from t as t union [select b | from u as u intersect select c | from v as v]]"
-            " except all select d | from w as w]",
+            "select a from t union select b from u intersect select c from v "
+            "except all select d from w",
+            "[[select a | from t as t union "
+            "[select b | from u as u intersect select c | from v as v]] "
+            "except all select d | from w as w]",
         ),
-        ("(select a from t limit 1) union all (select b from u)", "[(select a | from t as t | limit 1, 0) union all (select b | from u as u)]"),
+        (
+            "(select a from t limit 1) union all (select b from u)",
+            "[(select a | from t as t | limit 1, 0) union all (select b | from u as u)]",
+        ),
         ("select a from t limit 2 offset 3", "select a | from t as t | limit 2, 3"),
         (
             "select a, count(*) n from t group by a, tumble(at, interval 1 minute) having n > 1",

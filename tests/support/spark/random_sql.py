@@ -121,19 +121,19 @@ class SqlDrawing:
             text, numbers, strings = self._select(kind, depth - 1)
             self._named += 1
             name = f"t{self._named}"
-            qualified = [tuple(f"{name}.{each}" for each in some) for some in (numbers, strings)]
-            return Source(f"({text}) as {name}", *qualified)
+            found = (tuple(f"{name}.{each}" for each in some) for some in (numbers, strings))
+            return Source(f"({text}) as {name}", next(found), next(found))
         if choice < 0.5:
             return self._table(self.random.choice(tuple(TABLES)), self.random.choice("xyz"))
         return self._join()
 
     def _table(self, name: str, alias: str) -> Source:
         columns = TABLES[name]
-        found = [
+        found = (
             tuple(f"{alias}.{column}" for column, type in columns.items() if type == wanted)
             for wanted in TYPES
-        ]
-        return Source(f"{name} as {alias}", *found)
+        )
+        return Source(f"{name} as {alias}", next(found), next(found))
 
     def _join(self) -> Source:
         pairs = (("o", "id", "p", "oid"), ("o", "k", "c", "k"), ("p", "tag", "c", "k"))

@@ -149,13 +149,13 @@ MISTAKES = {
             " c.id)]"
         ],
     ),
-    "value in having": (
-        "select customer from orders group by customer"
-        " having count(*) > (select max(paid) from payments)",
+    "value in groups": (
+        "select customer, count(*) + (select max(paid) from payments) as n from orders"
+        " group by customer",
         [
             "(select max(paid) from payments): a query is not supported here [a query may stand in"
-            " from, in where as in (...) or exists (...), and as a value in where and in select"
-            " without groups]"
+            " from, in where as in (...) or exists (...), and as a value in where, in having and"
+            " in select without groups]"
         ],
     ),
     "in below or": (

@@ -103,6 +103,25 @@ STEPS = {
             "q": "q@ranked: where id > 1; select customer, n, id",
         },
     ),
+    "a value in having": (
+        "select customer, sum(amount) as value from orders group by customer"
+        " having sum(amount) > (select avg(paid) from payments) and count(*) > 1",
+        {
+            "q@groups": "orders: key customer, aggregate value = sum(amount), count(*) = count(*)",
+            "q@groups_": "q@groups: where `count(*)` > 1; with one row = 1",
+            "q": "q@groups_@retract, q@payments-value@retract: on groups.`one row` ="
+            " payments_value.`one row`; where groups.value > payments_value.value;"
+            " select customer, value = groups.value",
+        },
+    ),
+    "conditions that an or repeats": (
+        "select id from orders, payments where (id = order and amount > 1) or (paid > 2 and "
+        "id = order)",
+        {
+            "q": "orders, payments: on ((id = order and amount > 1) or (paid > 2 and id = order))"
+            " and id = order; select id",
+        },
+    ),
     "types of a union": (
         "select amount as a from orders union all select order from payments",
         {

@@ -12,12 +12,13 @@ time of arrival. Problems are reported before anything starts, with file positio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from headrace.core.errors.problems import Problem, sort_problems
 from headrace.core.expressions.typed import reference_field
 from headrace.core.pipeline.model import Pipeline
+from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
 from headrace.core.plan.layout import build_edges, replaces_by_own_key
@@ -142,12 +143,13 @@ def _check_source(
 
 
 def _check_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
-    if step.name not in pipeline.steps:  # the plan added it
+    name = step.name.partition("@")[0]
+    if name not in pipeline.steps:  # the plan added it, to a source
         return
-    keys, subject = pipeline.steps[step.name].keys_at, f'step "{step.name}"'
+    keys, subject = pipeline.steps[name].keys_at, f'step "{name}"'
     for operation in step.operations:
         if isinstance(operation, nodes.Join) and (why := _check_join(operation.matching)):
-            at = keys["join"] if "join" in keys else keys["broadcast"]
+            at = _find_key(keys, "join", "broadcast", "ttl")
             yield Problem(why[0], at.locate(), why[1], subject)
         if (body := nodes.find_process_body(operation)) is not None:
             of_changes = isinstance(operation, nodes.Process) and operation.reads_changes
@@ -155,8 +157,13 @@ def _check_step(pipeline: Pipeline, step: nodes.Step) -> Iterator[Problem]:
                 yield Problem(message, keys["process"].locate(), hint, subject)
         for key in ("window", "ttl"):
             if why := _check_window_or_ttl(getattr(operation, key, None)):
-                at = keys.get(key) or keys["dedup"]
+                at = _find_key(keys, key, "dedup")
                 yield Problem(why[0], at.locate(), why[1], subject)
+
+
+def _find_key(keys: Mapping[str, Text], *names: str) -> Text:
+    """Return the first of these keys that a step has; that of its query, if it has none."""
+    return next(keys[name] for name in (*names, "sql") if name in keys)
 
 
 def _check_process(body: nodes.ProcessBody, *, of_changes: bool) -> Iterator[tuple[str, str]]:

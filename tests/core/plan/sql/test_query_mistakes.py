@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.connectors.registry import REGISTRY
+from headrace.core.pipeline.loader import load_pipeline
+from headrace.core.plan import build_plan
+from headrace.core.spark.batch_plan import find_problems
 from tests.support.plans import built
 from tests.support.sql_steps import build_query, list_errors, write_query
 
@@ -256,3 +260,19 @@ def test_probable_mistakes_are_warned_of(tmp_path: Path) -> None:
             "write id",
         ),
     ]
+
+
+def test_what_a_batch_refuses_is_marked_at_the_ttl_of_the_query(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    sql = "with a as (select distinct customer from orders) select o.id from orders o join a using"
+    ttl = "    ttl: {after: 1h, time: processing}\n"
+    file.write_text(write_query(f"{sql} (customer)", ttl))
+    loaded = load_pipeline(file, REGISTRY, env={})
+    plan, _ = build_plan(loaded)
+    assert plan is not None
+    problems = find_problems(loaded.pipeline, plan, REGISTRY)
+    assert [each.message.partition(":")[0] for each in problems if each.location] == [
+        "--batch has no ttl by processing time",
+        "--batch has no joins by processing time",
+    ]
+    assert all(each.location and "ttl:" in each.location.text for each in problems)

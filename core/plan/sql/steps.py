@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -191,7 +190,11 @@ def select_all(columns: Sequence[str], texts: QueryTexts, place: Span) -> tuple[
 
 
 def _name_columns(draft: Draft) -> list[tuple[str, ScopeColumn]]:
-    """Return the columns that a step inside a query has, each with a name of its own."""
+    """Return the columns that a step inside a query has, each with a name of its own.
+
+    Those of several tables have the table in their name, whether or not another table has such a
+    column today: names are a part of the state.
+    """
     kept = [
         each
         for each in draft.scope.columns
@@ -199,11 +202,11 @@ def _name_columns(draft: Draft) -> list[tuple[str, ScopeColumn]]:
         or not (each.in_star and each.name.isidentifier())
         or each.name in draft.words
     ]
-    counts = Counter(each.name for each in kept)
+    has_one_table = len({each.table for each in kept if each.in_star} - {""}) <= 1
     named: dict[str, ScopeColumn] = {}
     for each in kept:
-        is_alone = counts[each.name] == 1 or not each.table
-        own = each.name if is_alone else f"{each.table}.{each.name}"
+        is_plain = has_one_table or not each.table
+        own = each.name if is_plain else f"{each.table}.{each.name}"
         while own in named:
             own += "_"
         named[own] = each

@@ -16,8 +16,9 @@ STEPS = {
         " left join payments p on p.order = o.id",
         {
             "q@o-c": "orders, moves@retract: on o.customer = c.id; "
-            "select o.id, customer, c.id, city",
-            "q": "q@o-c, payments: on p.order = `o.id`; select id = `o.id`, city, paid = p.paid",
+            "select o.id, o.customer = customer, c.id, c.city = city",
+            "q": "q@o-c, payments: on p.order = `o.id`; select id = `o.id`, "
+            "city = `c.city`, paid = p.paid",
         },
     ),
     "conditions before a join": (
@@ -40,7 +41,8 @@ STEPS = {
     "order of a list of tables": (
         "select o.id from orders o, moves c, payments p where o.id = p.order and c.id = o.customer",
         {
-            "q@o-c": "orders, moves@retract: on c.id = o.customer; select o.id, customer, c.id",
+            "q@o-c": "orders, moves@retract: on c.id = o.customer; "
+            "select o.id, o.customer = customer, c.id",
             "q": "q@o-c, payments: on `o.id` = p.order; select id = `o.id`",
         },
     ),
@@ -49,8 +51,8 @@ STEPS = {
         " group by city",
         {
             "q@o-c": "orders, moves@retract: on o.customer = c.id; "
-            "select o.id, customer, amount, c.id, city",
-            "q": "q@o-c: key city, aggregate total = sum(amount)",
+            "select o.id, o.customer = customer, o.amount = amount, c.id, c.city = city",
+            "q": "q@o-c: key city = `c.city`, aggregate total = sum(`o.amount`)",
         },
     ),
     "columns without the key": (

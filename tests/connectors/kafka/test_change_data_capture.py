@@ -145,5 +145,5 @@ def test_totals_are_those_of_a_checkpoint_although_processes_are_killed(
         process.terminate()
         process.communicate()
         assert not seen - possible
-        assert len(seen) > LOTS
+        assert len(seen) > LOTS // 2
         assert read(database) == query(of_customers[-1], of_orders[-1])

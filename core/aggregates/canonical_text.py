@@ -29,6 +29,8 @@ def canonical_text(node: syntax_tree.SyntaxNode) -> str:
             return f"{'try_' if attempt else ''}cast({canonical_text(operand)} as {type})"
         case syntax_tree.CallNode():
             return _format_call(node)
+        case syntax_tree.FramedCall(call=call, frame=frame):
+            return f"{canonical_text(call)} over ({frame or ''})"
         case syntax_tree.Lambda(parameters=parameters, body=body):
             return f"({', '.join(map(quote_name, parameters))}) -> {canonical_text(body)}"
     return "*"

@@ -199,7 +199,7 @@ _CONTINUING_WORDS = frozenset(
 def window_function_error(tokens: TokenStream, name: str) -> ExpressionError:
     """Return the error about `over`, after the call of a function."""
     family = find_refused_family(name)
-    hint = "use key, window and aggregate"
+    hint = "key: card, over: {total: sum(price)} adds a column; aggregate makes one row of many"
     if family and family.reason == WINDOW_FUNCTIONS_REASON:
         hint = family.way_out
     return ExpressionError(WINDOW_FUNCTIONS_REASON, tokens.current_token.span, hint)

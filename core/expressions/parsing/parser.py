@@ -63,9 +63,14 @@ def parse_expression(text: str) -> SyntaxNode:
     >>> parse_expression("a + 1").name
     '+'
     """
-    parser = RecursiveDescentParser(text)
+    return parse_whole(RecursiveDescentParser(text))
+
+
+def parse_whole(parser: RecursiveDescentParser) -> SyntaxNode:
+    """Return the syntax tree of the whole text of a parser, or raise an ExpressionError."""
     if parser.is_at_end:
-        raise ExpressionError("wanted an expression, got nothing", Span(0, len(text)))
+        whole = Span(0, parser.current_token.span.end)
+        raise ExpressionError("wanted an expression, got nothing", whole)
     node = parser.parse_expression()
     if not parser.is_at_end:
         raise parser.unexpected_token_error("an operator or the end")
@@ -289,7 +294,7 @@ class RecursiveDescentParser(ExpressionParser):
         return self.parse_window(call) if self.is_at("over") else call
 
     def parse_window(self, call: CallNode) -> SyntaxNode:
-        """Parse `over` after the call of a function, which only queries allow."""
+        """Parse `over` after the call of a function, which only some parsers allow."""
         raise foreign_syntax.window_function_error(self, call.name)
 
     def parse_arguments(self) -> tuple[SyntaxNode, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal as OneOf
 
 from headrace.core.expressions.typed import ConstantValue, Span
 from headrace.core.types.data_types import Type
@@ -93,6 +94,43 @@ class CallNode(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
+class RowFrame:
+    """The frame of a function over rows: from `start` to `end`, relative to the current row.
+
+    The bounds count rows, or microseconds of the order, and are negative before the current row;
+    a `start` of None is unbounded.
+    """
+
+    unit: OneOf["rows", "range"]
+    start: int | None
+    end: int
+
+    def __str__(self) -> str:
+        start = "unbounded preceding" if self.start is None else self._format_bound(self.start)
+        return f"{self.unit} between {start} and {self._format_bound(self.end)}"
+
+    def _format_bound(self, bound: int) -> str:
+        if not bound:
+            return "current row"
+        side = "preceding" if bound < 0 else "following"
+        if self.unit == "rows":
+            return f"{abs(bound)} {side}"
+        return f"interval {abs(bound) / 1_000_000:.6f}".rstrip("0").rstrip(".") + f" seconds {side}"
+
+
+DEFAULT_FRAME = RowFrame("range", None, 0)
+"""The frame without a word about it: all rows up to the current one, and those of its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FramedCall(SyntaxNode):
+    """A call with `over (frame)`; without a frame in the parentheses it is None."""
+
+    call: CallNode
+    frame: RowFrame | None
+
+
+@dataclass(frozen=True, slots=True)
 class Cast(SyntaxNode):
     """`cast(operand as type)`, `try_cast(...)` or `operand::type`."""
 
@@ -117,7 +155,7 @@ def child_nodes(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
             return (*node.arguments, *order, *((node.filter,) if node.filter else ()))
         case MethodCall():
             return (node.subject, *node.arguments)
-        case Member(base=below) | Cast(operand=below) | Lambda(body=below):
+        case Member(base=below) | Cast(operand=below) | Lambda(body=below) | FramedCall(call=below):
             return (below,)
     return ()
 
@@ -173,6 +211,9 @@ def replace_nodes(
             return replace(node, base=descend(node.base))
         case Cast():
             return replace(node, operand=descend(node.operand))
+        case FramedCall():
+            call = descend(node.call)
+            return replace(node, call=call) if isinstance(call, CallNode) else node
         case Lambda():
             inner = bound.union(node.parameters)
             return replace(node, body=replace_nodes(node.body, find, inner))

@@ -129,7 +129,8 @@ def _count_expressions(pipeline: Pipeline) -> int:
     number = 0
     for step in pipeline.steps.values():
         keys = (step.key, step.dedup.key if step.dedup else None)
-        clauses = (step.with_, step.extend, step.select, step.route, step.aggregate, *keys)
+        columns = (step.with_, step.extend, step.select, step.aggregate, step.over)
+        clauses = (*columns, step.route, *keys)
         assigned = [one for clause in clauses for one in clause or ()]
         number += sum(one.expression is not None for one in assigned)
         number += sum(

@@ -68,6 +68,8 @@ class Accumulator:
     """Of a state that is a list of values with counts, in ascending order: the shares of all values
     below those that the result is computed from. The others may be replaced by any values that
     leave the counts as they are."""
+    is_additive: bool = False
+    """Whether states are merged by adding their columns, which are bigint or double."""
     entries: Literal["values", "distinct values"] | int | None = None
     """The entries of the list in its state: one for each value or distinct value, or at most this
     number; None if its state is not a list."""

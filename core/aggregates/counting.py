@@ -39,6 +39,7 @@ def _build_count(count: Callable[[AccumulatorInput], pl.Expr]) -> Accumulator:
         merge=lambda count: (count.sum(),),
         finish=lambda count: count,
         is_subtractable=True,
+        is_additive=True,
     )
 
 

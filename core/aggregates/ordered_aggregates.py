@@ -13,7 +13,7 @@ from headrace.core.aggregates.accumulator import (
 from headrace.core.aggregates.counting import build_collect_set
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import ExpressionError
-from headrace.core.types.data_types import Array, Field, Struct, is_ordered
+from headrace.core.types.data_types import Array, Field, Struct, Type, is_ordered
 from headrace.core.types.elements import ORDER
 
 if TYPE_CHECKING:
@@ -235,4 +235,33 @@ def build_collect_list(bound: BoundArguments) -> Accumulator:
         finish=finish,
         needs_order=True,
         entries="values",
+    )
+
+
+def build_nth(type: Type, number: int, *, skips_nulls: bool) -> Accumulator:
+    """Build nth_value(x, number): the value of that row, counted from 1."""
+    item = Struct((Field("order", ORDER_KEY), Field("value", type)))
+
+    def pick(items: pl.Expr) -> tuple[pl.Expr, ...]:
+        import polars as pl
+
+        ordered = pl.element().sort_by(pl.element().struct.field("order"))
+        return (items.implode().list.eval(ordered.head(number)),)
+
+    def partial(rows: AccumulatorInput) -> tuple[pl.Expr, ...]:
+        import polars as pl
+
+        items = pl.struct(rows.order.alias("order"), rows.value.alias("value"))
+        return pick(items.filter(rows.value.is_not_null()) if skips_nulls else items)
+
+    def finish(items: pl.Expr) -> pl.Expr:
+        return items.list.get(number - 1, null_on_oob=True).struct.field("value")
+
+    return Accumulator(
+        state=(("items", Array(item)),),
+        partial=partial,
+        merge=lambda items: pick(explode_group_lists(items)),
+        finish=finish,
+        needs_order=True,
+        entries=number,
     )

@@ -163,6 +163,7 @@ def _build_total(
         merge=lambda sum, count: (sum.sum(), count.sum()),
         finish=finish,
         is_subtractable=is_subtractable,
+        is_additive=True,
     )
 
 

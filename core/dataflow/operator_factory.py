@@ -231,6 +231,7 @@ class _OperatorFactory:
                 | nodes.Apply()
                 | nodes.Top()
                 | nodes.Dedup()
+                | nodes.Over()
                 | nodes.ChangelogConversion()
             ):
                 return self._build_keyed(operation)

@@ -12,7 +12,7 @@ from functools import cache
 
 from headrace.core.expressions.foreign_functions import JSON_ADVICE, USER_FUNCTION_HINT
 
-WINDOW_FUNCTIONS_REASON = "window functions (over) are not supported in a stream"
+WINDOW_FUNCTIONS_REASON = "functions over the rows of a key belong into over: of a step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +97,16 @@ REFUSED_FAMILIES: tuple[RefusedFamily, ...] = (
         "kafka.metadata adds the partition and the offset of a record as columns",
     ),
     RefusedFamily(
-        "ranks",
-        r"rank|dense_rank|row_number|percent_rank|cume_dist|ntile",
-        WINDOW_FUNCTIONS_REASON,
-        "top numbers the rows of a key by rank: key: card, top: {n: 1, by: price desc}",
+        "shares of all rows",
+        r"percent_rank|cume_dist|ntile",
+        "they need all rows of a key, and a stream has no last one",
+        "rank() and row_number() count up to the current row: over: {n: row_number()}",
     ),
     RefusedFamily(
-        "neighbouring rows",
-        r"lag|lead|nth_value|counter_diff",
+        "ordered rows",
+        r"row_number|rank|dense_rank|lag|lead|nth_value|counter_diff",
         WINDOW_FUNCTIONS_REASON,
-        "process stores rows by key: process: {python: FILE.py:CLASS, returns: {...}}",
+        "over: {previous: lag(price)}; top: {n: 1, by: price desc} ranks by other values",
     ),
     RefusedFamily(
         "calendar intervals",

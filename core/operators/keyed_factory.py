@@ -27,6 +27,7 @@ from headrace.core.operators.dedup import (
 from headrace.core.operators.folds import KEPT_ROWS, WEIGHTED_ROWS
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Operator
+from headrace.core.operators.over import OverOperator
 from headrace.core.operators.running_results import RunningAggregateOperator, RunningTopOperator
 from headrace.core.operators.sessions.open_sessions import OPEN_STATE
 from headrace.core.operators.sessions.session_operator import (
@@ -67,6 +68,8 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
             if operation.changelog_key is not None:
                 return ChangelogTopOperator(operation, context)
             return RunningTopOperator(operation, context)
+        case nodes.Over():
+            return OverOperator(operation, context)
         case nodes.ChangelogConversion():
             return _build_conversion(operation, context)
         case nodes.Aggregate() | nodes.Apply():

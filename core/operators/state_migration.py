@@ -37,6 +37,7 @@ from headrace.core.operators.dedup import NEWEST_TIME
 from headrace.core.operators.folds import KEPT_ROWS, ROW_TIME, AggregateFold, get_row_types
 from headrace.core.operators.joins.state_layout import build_join_migrations
 from headrace.core.operators.keyed_context import GroupingKey
+from headrace.core.operators.over_state import LAST_ROWS, list_row_columns, list_table_columns
 from headrace.core.operators.process.timers import TIMER_NAME
 from headrace.core.operators.running_results import BEST_ROWS, IS_EMITTED
 from headrace.core.plan import nodes
@@ -167,6 +168,8 @@ def _build_migrations(
                     )
                 ),
             ]
+        case nodes.Over():
+            return [_migrate_ordered_rows(keyed), _migrate_ttl(keep=keyed.ttl is not None)]
         case nodes.Process():
             return [
                 _restrict_to_runs(
@@ -335,6 +338,31 @@ def _restrict_to_runs(change: FrameMigration) -> FrameMigration:
         return change(frame) if is_of_rows else frame
 
     return of_rows
+
+
+def _migrate_ordered_rows(over: nodes.Over) -> FrameMigration:
+    """Give the rows that wait, and those that are stored with their keys, the columns of now."""
+    row_columns, table_columns = list_row_columns(over), list_table_columns(over)
+    waiting = _migrate_input_rows(
+        {name: type for name, type in row_columns.items() if name not in BUFFERED_HIDDEN_COLUMNS},
+        *BUFFERED_HIDDEN_COLUMNS,
+        SLOT,
+    )
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        if LAST_ROWS in frame.columns:
+            there = get_row_types(frame.schema, LAST_ROWS)
+            row = [
+                (pl.element().struct.field(n) if n in there else pl.lit(None, t)).alias(n)
+                for n, t in get_row_types(table_columns, LAST_ROWS).items()
+            ]
+            return frame.with_columns(pl.col(LAST_ROWS).list.eval(pl.struct(row)))
+        is_waiting = SLOT in frame.columns and EVENT_TIME in frame.columns
+        return waiting(frame) if is_waiting else frame
+
+    return change
 
 
 def _migrate_emitted_rows(wanted: Mapping[str, pl.DataType]) -> FrameMigration:

@@ -23,7 +23,9 @@ from headrace.core.pipeline.text import Text
 
 Data: TypeAlias = Mapping[Text, object]
 
-STATEFUL_CLAUSES = ("join", "broadcast", "aggregate", "apply", "top", "dedup", "process")
+STATEFUL_CLAUSES = (
+    *("join", "broadcast", "aggregate", "apply", "top", "over", "dedup", "process"),
+)
 PROCESS_WITH_BROADCAST = {"broadcast", "process"}
 """The two clauses of a class that receives the rows of a small stream."""
 WINDOWED_CLAUSES = ("join", "aggregate", "apply", "top")
@@ -40,7 +42,8 @@ QUERY_HINT = "the query says it; another step may read this one"
 QUERY_RULES = (
     KeyRule(
         "join, connect, broadcast, explode, where, map, with, lookup, key, window, aggregate, "
-        "apply, top, dedup, process, having, extend, select, drop, route, event_time, watermark, "
+        "apply, top, over, late_to, dedup, process, having, extend, select, drop, route, "
+        "event_time, watermark, "
         "trace, on_error",
         EXCLUDES,
         "sql",
@@ -53,7 +56,7 @@ STEP_RULES = (
     KeyRule(
         "key",
         "needs",
-        "aggregate, top, apply, process",
+        "aggregate, top, apply, over, process",
         "as in aggregate: {n: count(*)}",
         unless=ANY_STATEFUL,
     ),
@@ -65,13 +68,16 @@ STEP_RULES = (
         unless=ANY_STATEFUL,
     ),
     KeyRule(
-        "ttl",
-        "needs",
-        "aggregate, top",
-        "it sets when a key expires",
-        unless=ANY_STATEFUL,
+        "ttl", "needs", "aggregate, top, over", "it sets when a key expires", unless=ANY_STATEFUL
     ),
     KeyRule("apply", "needs", "window", "window: global is all rows of a key"),
+    KeyRule(
+        "late_to",
+        "needs",
+        "over",
+        "other clauses have it inside: window, dedup, process, join, connect or broadcast",
+    ),
+    KeyRule("window", EXCLUDES, "over", "each column has a frame: over (rows 4 preceding)"),
     KeyRule("having", "needs", "aggregate", '"where" filters rows'),
     KeyRule("watermark", "needs", "event_time", "as in event_time: at"),
     KeyRule("process", "needs", "key", "state and timers belong to a key: key: card"),
@@ -99,7 +105,7 @@ STEP_RULES = (
     KeyRule(
         "explode, map, lookup",
         EXCLUDES,
-        "join, aggregate, apply, top, dedup, process",
+        "join, aggregate, apply, top, over, dedup, process",
         OWN_STEP_HINT,
     ),
     KeyRule("explode, map, lookup", EXCLUDES, "broadcast", OWN_STEP_HINT, unless="process"),
@@ -177,6 +183,8 @@ def check_step(step: StepKeys, data: Data) -> Iterator[RuleViolation]:
     if step.broadcast is not None and step.connect is None:
         in_process = step.process is not None
         yield from broadcast.check_broadcast(step.broadcast, step.from_, in_process=in_process)
+    if step.over is not None and step.late_to is not None:
+        yield from _check_row_changes(("late_to",), "late_to", data)
     if step.dedup is not None:
         yield from _check_dedup(step.dedup, data)
     if step.process is not None:

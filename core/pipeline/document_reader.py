@@ -67,6 +67,7 @@ def _contains_steps(node: YamlNode) -> bool:
 def _side_streams(part: object) -> Iterator[Text | None]:
     """Yield the streams that a part names for rows that failed, were late, or had no match."""
     yield getattr(part, "on_error", OnError()).to
+    yield getattr(part, "late_to", None)
     for clause in ("window", "dedup", "process", "broadcast", "join", "connect"):
         late = getattr(getattr(part, clause, None), "late_to", None)
         yield from (late.left, late.right) if isinstance(late, LateTo) else (late,)

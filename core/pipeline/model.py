@@ -16,7 +16,15 @@ from pydantic import Field
 
 from headrace.core.pipeline.clauses.broadcast import Broadcast
 from headrace.core.pipeline.clauses.joins import Join
-from headrace.core.pipeline.clauses.keyed import Aggregates, Apply, Dedup, Key, TimeToLive, Top
+from headrace.core.pipeline.clauses.keyed import (
+    Aggregates,
+    Apply,
+    Dedup,
+    Key,
+    OverColumns,
+    TimeToLive,
+    Top,
+)
 from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
 from headrace.core.pipeline.clauses.process import Connect, Process
 from headrace.core.pipeline.clauses.query import SqlQuery
@@ -165,8 +173,9 @@ class StepKeys(DocumentModel):
     """A transformation of rows, which reads like one SELECT.
 
     Its clauses apply in this order, however they are written: `from` (or `join`), `explode`,
-    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `apply`, `top`, or
-    `process`), or else `dedup`, then `having`, `extend`, `select`, `drop`, `route`, `event_time`.
+    `where`, `map`, `with`, `lookup`, then `key`, `window` and `aggregate` (or `apply`, `top`,
+    `over`, or `process`), or else `dedup`, then `having`, `extend`, `select`, `drop`, `route`,
+    `event_time`.
     """
 
     from_: Names = Field(
@@ -206,8 +215,8 @@ class StepKeys(DocumentModel):
     )
     key: Key | None = Field(
         None,
-        description="The key by which `aggregate`, `apply`, `top` or `process` group rows: a "
-        "column, a list, or a mapping of names to expressions. Null is a key like any other; "
+        description="The key by which `aggregate`, `apply`, `top`, `over` or `process` group rows: "
+        "a column, a list, or a mapping of names to expressions. Null is a key like any other; "
         "without `key` all rows are one group.",
     )
     window: WindowClause | None = Field(
@@ -224,6 +233,17 @@ class StepKeys(DocumentModel):
         "window: the key, `window_start` and `window_end`, then the columns that it returns.",
     )
     top: Top | None = Field(None, description="The first rows of each key and window.")
+    over: OverColumns | None = Field(
+        None,
+        description="Columns added to each row, from the rows of its key in the order of event "
+        "time: `row_number()`, `rank()`, `dense_rank()`, `lag(price)`, `lead(price, 2)`, or an "
+        "aggregate of a frame, as in `sum(price) over (range interval 1 hour preceding)`.",
+    )
+    late_to: Name | None = Field(
+        None,
+        description="With `over`: a stream for rows that arrive after the watermark has passed "
+        "them, unchanged; by default they are counted and dropped.",
+    )
     ttl: TimeToLive | None = Field(
         None, description="Without `window`: when a key expires; by default never."
     )

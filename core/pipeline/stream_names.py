@@ -79,6 +79,8 @@ def list_side_stream_names(node: YamlNode) -> Iterator[str]:
     """Yield the names of the streams of late and failed rows, and of rows without a match."""
     node = unwrap_rejected(node)
     for entry in node.entries if isinstance(node, YamlMapping) else ():
+        if entry.key.value == "late_to" and isinstance(entry.value, YamlScalar):
+            yield from filter(None, [entry.value.value])
         if entry.key.value in ("join", "connect"):
             yield from _late_stream_names(unwrap_rejected(entry.value))
         if entry.key.value in ("on_error", "window", "process", "dedup", "broadcast"):

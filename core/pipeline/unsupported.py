@@ -30,12 +30,14 @@ CLAUSES = (
         "aggregate",
         "apply",
         "top",
+        "over",
+        "late_to",
     ),
     *("ttl", "dedup", "process", "having", "extend", "select", "drop", "route", "event_time"),
     "watermark",
 )
 
-QUALIFYING_CLAUSES = ("key", "window", "ttl", "having", "watermark")
+QUALIFYING_CLAUSES = ("key", "window", "ttl", "having", "watermark", "late_to")
 """Clauses that only qualify another clause."""
 
 STEP_KEY_ALIASES: Mapping[str, str] = {
@@ -50,6 +52,7 @@ STEP_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("agg", "aggregates", "aggregation", "summarize", "reduce"), "aggregate"),
     **dict.fromkeys(("distinct", "unique", "deduplicate"), "dedup"),
     **dict.fromkeys(("limit", "rank", "top_n"), "top"),
+    **dict.fromkeys(("analytic", "window_functions"), "over"),
     **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
     **dict.fromkeys(("query", "sql_query", "statement"), "sql"),
 }
@@ -64,6 +67,7 @@ CLAUSE_EXAMPLES: Mapping[str, str] = {
     "aggregate": "{n: count(*)}",
     "dedup": "{key: id}",
     "top": "{n: 3, by: price desc}",
+    "over": "{previous: lag(price)}",
     "map": "{python: FILE.py:NAME, returns: {total: double}}",
     "sql": "select id, price from orders",
 }
@@ -93,8 +97,6 @@ def suggest_in_step(key: str, connectors: ConnectorSpecs) -> str:
         return "a union is a list: from: [a, b]"
     if key in WINDOW_KEYS:
         return 'it belongs inside "window"'
-    if key == "late_to":
-        return "it belongs inside window, process, join, connect or broadcast"
     if key in connectors:
         return _suggest_connector_section(connectors[key])
     if key in SourceKeys.fields_by_key():

@@ -37,6 +37,7 @@ from headrace.core.plan.nodes.matching import (
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Session, Window
+from headrace.core.plan.over_reach import measure_reach
 from headrace.core.plan.rankings import parse_ordering
 from headrace.core.types.data_types import quote_name
 
@@ -139,6 +140,17 @@ def dedup_text(operation: nodes.Dedup) -> str:
         sequence = operation.changes.sequence
         return f"newest changes by {column_text(sequence) if sequence else operation.changes.by}"
     return f"dedup, keep {operation.keep}{' by event time' if operation.uses_event_time else ''}"
+
+
+def over_text(operation: nodes.Over) -> str:
+    """Return the canonical text of columns over ordered rows: their calls, each with its frame."""
+    calls = {call.name: None for c in operation.columns for call in c.expression.calls}
+    text = f"over {', '.join(name.removeprefix('__') for name in calls)}"
+    reach = measure_reach(operation)
+    if not (reach.rows_after and reach.ttl_us):
+        return text
+    # Rows that wait are filed under the time at which their key ends.
+    return f"{text}, keys end after {reach.ttl_us} us"
 
 
 def conversion_text(operation: nodes.ChangelogConversion) -> str:
@@ -270,6 +282,7 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             | nodes.Apply()
             | nodes.Top()
             | nodes.Dedup()
+            | nodes.Over()
             | nodes.Process()
             | nodes.ChangelogConversion()
         ):
@@ -319,6 +332,9 @@ def _keyed_texts(operation: nodes.KeyedOperation) -> Iterator[str]:
             yield f"top {rows} by {', '.join(map(ranking_text, by))}"
         case nodes.Dedup():
             yield dedup_text(operation)
+        case nodes.Over(columns=over_columns):
+            yield over_text(operation)
+            yield from (f"{quote_name(c.name)} = {c.text}" for c in over_columns)
         case nodes.ChangelogConversion():
             yield conversion_text(operation)
         case nodes.Process(body=body):

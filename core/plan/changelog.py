@@ -39,6 +39,7 @@ from headrace.core.plan.nodes import (
     Lookup,
     Map,
     Operation,
+    Over,
     Process,
     Project,
     Retract,
@@ -90,6 +91,8 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
         return _infer_keyed_kind(operation) if isinstance(operation, KeyedOperation) else kind
     if isinstance(kind, Retract):
         return _infer_after_retractions(operation, kind)
+    if isinstance(operation, Over):
+        raise _refuse_over(kind)
     if isinstance(operation, Filter):
         return replace(kind, has_deletes=True)
     if isinstance(operation, Project):
@@ -167,6 +170,8 @@ def _clause(operation: Operation) -> str:
             return "top"
         case Dedup():
             return "dedup"
+        case Over():
+            return "over"
         case Process():
             return "process"
         case RowTime():
@@ -199,6 +204,8 @@ def with_input_kind(operation: Operation, kind: StreamKind) -> Operation:
 
 def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
     """Return the kind of an operation's output over retractions."""
+    if isinstance(operation, Over):
+        raise _refuse_over(kind)
     described = describe_kind(kind)
     for each in list_expressions(operation):
         if any(isinstance(node, ProcessingTime) for node in walk(each.typed)):
@@ -238,6 +245,13 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
             message = f"ttl does not go with {described}: a row stays until a change deletes it"
             raise ChangelogNotSupported(message, clause="ttl")
     raise _reject_retractions(operation, kind)
+
+
+def _refuse_over(kind: Upsert | Retract) -> ChangelogNotSupported:
+    """Return the error of columns over rows that may be changed or removed."""
+    message = f"over does not take {describe_kind(kind)}: one change would change many rows"
+    hint = "put it before the changes begin; top ranks the current rows of a key"
+    return ChangelogNotSupported(message, hint, "over")
 
 
 def _reject_retractions(operation: Operation, kind: Retract) -> ChangelogNotSupported:

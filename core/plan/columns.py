@@ -21,6 +21,7 @@ from headrace.core.expressions.generators import (
     is_generator,
     resolve_generator,
 )
+from headrace.core.expressions.parsing.frame_parser import parse_framed_expression
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode, find_free_names
 from headrace.core.expressions.resolver import NO_TABLES, ExpressionResolver, TableColumns
@@ -50,6 +51,7 @@ from headrace.core.types.data_types import (
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
+    from headrace.core.aggregates.over_calls import OverExpression
 
 
 ResolvedT = TypeVar("ResolvedT")
@@ -169,10 +171,11 @@ def _resolve_text(
     known: KnownColumns,
     report: PlanProblems,
     resolve: Callable[[SyntaxNode], ResolvedT],
+    parse: Callable[[str], SyntaxNode] = parse_expression,
 ) -> ResolvedT | None:
     """Return what `resolve` makes of an expression; None if it is invalid, which is reported."""
     try:
-        tree = parse_expression(written)
+        tree = parse(written)
         if _uses_unknown_columns(tree, known):
             _report_errors(text, _find_unknown_columns(tree, known), report)
             return None
@@ -272,6 +275,31 @@ def type_aggregate(
     else:
         return typed if _check_column_type(typed.type, text, report) else None
     return None
+
+
+def type_over_column(
+    text: Text, known: KnownColumns, report: PlanProblems
+) -> OverExpression | None:
+    """Return a typed expression over ordered rows, for a column."""
+    # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
+    from headrace.core.aggregates.over_calls import type_over
+
+    def resolve(tree: SyntaxNode) -> OverExpression:
+        return type_over(tree, known.schema, report.max_value)
+
+    typed = _resolve_text(
+        text, text.reveal(), known, report, resolve, parse=parse_framed_expression
+    )
+    if typed is None:
+        return None
+    inputs = (each.typed for call in typed.calls for each in call.inputs)
+    for part in (typed.finish, *inputs):
+        _report_warnings(text, part, report)
+    if not typed.calls:
+        message = "no function over the rows of a key is called here"
+        report.add(message, text.locate(), "as in lag(price), or sum(price); with adds columns")
+        return None
+    return typed if _check_column_type(typed.type, text, report) else None
 
 
 def type_column(

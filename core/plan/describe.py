@@ -33,6 +33,7 @@ from headrace.core.plan.nodes import (
     LookupColumn,
     Map,
     Operation,
+    Over,
     Process,
     ProcessBody,
     Project,
@@ -66,6 +67,7 @@ from headrace.core.plan.nodes.windows import (
     Window,
     WindowShape,
 )
+from headrace.core.plan.over_reach import measure_reach
 from headrace.core.plan.states import StepStateSummary, format_owners
 from headrace.core.plan.stored_rows import StoredRowSize
 from headrace.core.types.change_columns import CHANGE, ChangeForm
@@ -87,6 +89,8 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
             expiry = f", {_format_ttl(ttl)}" if ttl else ""
             late = f", late rows to {operation.late_to}" if operation.late_to else ""
             yield f"dedup by {_format_key(key)}, keep {keep}{by_time}{expiry}{late}"
+        case Over():
+            yield from _describe_over(operation)
         case ChangelogConversion():
             by = _format_key(operation.key) or "no key: one row"
             described = _CHANGE_FORMS[operation.form] if operation.form else operation.output
@@ -127,6 +131,31 @@ def _describe_change_order(changes: ChangeOrder) -> str:
         return f"in the order of {changes.sequence.text}"
     order = {"place": "that of their splits and rows", "arrival": "that of their arrival"}
     return f"in the order {order[changes.by].removeprefix('that ')}"
+
+
+def _describe_over(over: Over) -> Iterator[str]:
+    """Yield the clauses of columns over ordered rows, and how far they reach."""
+    yield f"key {_format_key(over.key)}" if over.key else "no key: one group of all rows"
+    columns = ", ".join(f"{column.name} = {column.text}" for column in over.columns)
+    late = f", late rows to {over.late_to}" if over.late_to else ""
+    yield f"over {columns}, by event time{late}"
+    reach = measure_reach(over)
+    before = _format_reach(reach.rows_before, reach.us_before)
+    if before:
+        yield f"stores {before} before a row"
+    after = _format_reach(reach.rows_after, reach.us_after)
+    if after:
+        endless = ", for as long as it takes: the watermark waits until the end of the input"
+        yield f"a row waits for {after} after it{endless if reach.is_endless else ''}"
+    if over.ttl:
+        yield _format_ttl(over.ttl)
+
+
+def _format_reach(rows: int, us: int) -> str:
+    counted = f"{rows} row{'s' if rows > 1 else ''}" if rows else ""
+    return " and ".join(
+        filter(None, (counted, f"{format_signed_duration(us)} of rows" if us else ""))
+    )
 
 
 def _format_changes(operation: Aggregate | Top) -> str:
@@ -452,5 +481,5 @@ def _describe_operation(operation: Operation) -> Iterator[str]:
             yield "route else"
         case Join():
             yield from describe_join(operation)
-        case Aggregate() | Apply() | Top() | Dedup() | Process() | ChangelogConversion():
+        case Aggregate() | Apply() | Top() | Dedup() | Over() | Process() | ChangelogConversion():
             yield from describe_keyed_operation(operation)

@@ -52,6 +52,7 @@ from headrace.core.plan.canonical import (
     conversion_text,
     dedup_text,
     join_text,
+    over_text,
     process_text,
     ranking_text,
     window_text,
@@ -281,6 +282,8 @@ def _operation_text(keyed: nodes.KeyedOperation) -> str:
             return f"top {rows} by {', '.join(map(ranking_text, by))}{of}"
         case nodes.Dedup():
             return dedup_text(keyed)
+        case nodes.Over():
+            return over_text(keyed)
         case nodes.ChangelogConversion():
             return conversion_text(keyed)
         case nodes.Apply():
@@ -303,8 +306,8 @@ def _describe_rows(
         fields = keyed.columns if keyed.body.uses_event_time else ()
     elif isinstance(keyed, nodes.ChangelogConversion):
         fields = keyed.columns
-    elif isinstance(keyed, nodes.Top | nodes.Dedup):
-        keeps_rows = isinstance(keyed, nodes.Top) or keyed.uses_event_time
+    elif isinstance(keyed, nodes.Top | nodes.Dedup | nodes.Over):
+        keeps_rows = not isinstance(keyed, nodes.Dedup) or keyed.uses_event_time
         fields = get_stored_columns(step, keyed, plan) if keeps_rows else ()
     elif isinstance(keyed, nodes.Apply) or keyed.has_rows_in_windows:
         return {name: str(type) for name, type in get_read_columns(keyed).items()}

@@ -29,6 +29,7 @@ from headrace.core.plan.columns import (
     type_aggregate,
     type_column,
     type_condition,
+    type_over_column,
 )
 from headrace.core.plan.nodes import (
     RANK_COLUMN,
@@ -41,6 +42,8 @@ from headrace.core.plan.nodes import (
     Filter,
     KeyedOperation,
     Operation,
+    Over,
+    OverColumn,
     Process,
     Project,
     Ranking,
@@ -62,6 +65,7 @@ from headrace.core.types.data_types import INT, TIMESTAMP, Field, Schema, is_nes
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
+    from headrace.core.aggregates.over_calls import OverExpression
 
 CLOCK_NOT_ALLOWED = "the processing time cannot be used in"
 EARLIER_STEP_HINT = "compute it using `with` in an earlier step"
@@ -93,6 +97,8 @@ class KeyedOperationBuilder:
             return self._build_apply(self.step.apply)
         if self.step.top is not None:
             return self._build_top(self.step.top)
+        if self.step.over is not None:
+            return self._build_over(self.step.over)
         if self.step.dedup is not None:
             return self._build_dedup(self.step.dedup)
         if self.step.process is not None and not has_two_inputs(self.step):
@@ -256,6 +262,45 @@ class KeyedOperationBuilder:
             self.report.add(f"{CLOCK_NOT_ALLOWED} top", text.locate(), EARLIER_STEP_HINT)
         return Ranking(typed, descending, nulls_last, text.printable)
 
+    def _build_over(self, written: tuple[Assignment, ...]) -> Over:
+        place = self.step.keys_at["over"].locate()
+        if not self.rows.has_event_time:
+            message = "over goes by event time, but its input has none"
+            self.report.add(message, place, "set event_time in the source")
+        ttl = self.step.ttl
+        if ttl is not None and ttl.time == "processing":
+            message = "over goes by event time, and so does its ttl"
+            self.report.add(message, self.step.keys_at["ttl"].locate(), "leave out time")
+        key = self.build_step_key()
+        row, columns, added, broken = self.known_columns, [], [], set[str]()
+        for each in written:
+            assert each.expression is not None, "a column over rows is an expression"
+            if each.name in row.schema:
+                message = f'there is a column "{each.name}" already'
+                self.report.add(message, each.name.locate(), "give the new one another name")
+            typed = type_over_column(each.expression, row, self.report)
+            if typed is None:
+                broken.add(str(each.name))
+                continue
+            if _over_reads_clock(typed):
+                hint = "with and select may read it"
+                message = f"{CLOCK_NOT_ALLOWED} over"
+                self.report.add(message, each.expression.locate(), hint)
+            columns.append(OverColumn(str(each.name), typed, each.expression.printable))
+            added.append(Field(str(each.name), typed.type, typed.finish.nullable))
+        self.known_columns = KnownColumns(
+            Schema(tuple(_drop_duplicates([*row.schema, *added]))),
+            row.broken_names | broken,
+            row.is_open,
+        )
+        return Over(
+            key,
+            tuple(columns),
+            row.schema,
+            _build_event_time_ttl(ttl),
+            None if self.step.late_to is None else str(self.step.late_to),
+        )
+
     def _build_dedup(self, written: document.Dedup) -> Dedup:
         key = [*self._type_key(written.key)]
         if written.keep == "last":
@@ -366,6 +411,12 @@ def _aggregate_reads_clock(expression: AggregateExpression) -> bool:
     """Whether an aggregate expression reads the processing time, inside or outside of a call."""
     calls = expression.calls
     inside = (each.typed for call in calls for each in (*call.inputs, call.condition) if each)
+    return any(map(_reads_clock, (expression.finish, *inside)))
+
+
+def _over_reads_clock(expression: OverExpression) -> bool:
+    """Whether an expression over ordered rows reads the processing time."""
+    inside = (each.typed for call in expression.calls for each in call.inputs)
     return any(map(_reads_clock, (expression.finish, *inside)))
 
 

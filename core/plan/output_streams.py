@@ -88,6 +88,8 @@ def _list_late_streams(step: Step) -> tuple[tuple[Text, int | None], ...]:
     elif step.broadcast is not None:
         by = step.process or step.broadcast
         streams = [(by.late_to, 0)]
+    elif step.over is not None:
+        streams = [(step.late_to, None)]
     elif by_time := step.window or step.dedup or step.process:
         streams = [(by_time.late_to, None)]
     if step.lookup is not None:

@@ -33,6 +33,7 @@ from headrace.core.plan.nodes import (
     Lookup,
     Map,
     Operation,
+    Over,
     PlanPart,
     Process,
     Project,
@@ -116,6 +117,8 @@ def _reduce_step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[
                 operation = replace(operation, columns=stored_columns.union(*ranked))
             if isinstance(operation, Dedup) and operation.uses_event_time:
                 operation = replace(operation, columns=frozenset(wanted))
+            if isinstance(operation, Over):
+                operation = _reduce_over(operation, wanted)
             if isinstance(operation, ChangelogConversion):
                 operation = _reduce_conversion(operation, wanted)
             if isinstance(operation, Lookup):
@@ -147,6 +150,15 @@ def _reduce_lookup(lookup: Lookup, wanted: set[str]) -> Lookup:
     """Return the lookup with the columns that are needed or not nullable, but at least one."""
     add = tuple(a for a in lookup.columns if a.field.name in wanted or not a.field.nullable)
     return replace(lookup, columns=add or lookup.columns[:1])
+
+
+def _reduce_over(over: Over, wanted: set[str]) -> Over:
+    """Return the operation with the columns that are needed or may fail, but at least one."""
+    columns = tuple(c for c in over.columns if c.name in wanted or is_fallible(c.expression.finish))
+    columns = columns or over.columns[:1]
+    read = (column.expression.input_columns for column in columns)
+    stored = (wanted - {column.name for column in over.columns}).union(*read)
+    return replace(over, columns=columns, stored_columns=frozenset(stored))
 
 
 def _reduce_conversion(conversion: ChangelogConversion, wanted: set[str]) -> ChangelogConversion:
@@ -197,6 +209,10 @@ def _get_input_columns(operation: Operation, wanted: set[str]) -> set[str] | Non
         case Top(key, window, _, by):
             seen = _get_key_columns(key) | _get_window_columns(window)
             return seen.union(wanted, *(find_columns(ranking.value) for ranking in by))
+        case Over(key=key, columns=added):
+            stored = wanted - {column.name for column in added}
+            read = (column.expression.input_columns for column in added)
+            return stored.union(_get_key_columns(key), *read)
         case ChangelogConversion(columns=columns):
             return set(columns.names)
         case Dedup(key):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.layout import get_keyed_operation
-from headrace.core.plan.nodes import Dedup, KeyedOperation, Map, PlanPart, Process, Step
+from headrace.core.plan.nodes import Dedup, KeyedOperation, Map, Over, PlanPart, Process, Step
 from headrace.core.plan.nodes.windows import Cumulate, Session, Slide, Tumble, Window
 
 LATE_AGAIN_HINT = "they are late again: use window: global, time: processing or more lateness"
@@ -32,13 +32,12 @@ def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Pl
             continue
         window = _get_event_time_window(keyed)
         late = [name for name in part.inputs if name in waits]
-        if isinstance(keyed, Dedup) and keyed.uses_event_time:
+        if isinstance(keyed, Over) or (isinstance(keyed, Dedup) and keyed.uses_event_time):
             if late:
                 report.subject = f'step "{part.name}"'
                 message = f'the rows of "{late[0]}" are behind the watermark: all are late again'
-                report.warn(
-                    message, pipeline.steps[part.name].keys_at["dedup"].locate(), ARRIVAL_HINT
-                )
+                clause, hint = ("over", "") if isinstance(keyed, Over) else ("dedup", ARRIVAL_HINT)
+                report.warn(message, pipeline.steps[part.name].keys_at[clause].locate(), hint)
             if keyed.late_to is not None:
                 waits[keyed.late_to] = max((waits[name] for name in late), default=0)
             continue
@@ -76,4 +75,4 @@ def _keeps_event_time(step: Step) -> bool:
     """Whether output rows keep the event time of the input rows."""
     is_replaced = any(isinstance(each, Map) and each.event_time for each in step.operations)
     keyed = get_keyed_operation(step)
-    return not is_replaced and (keyed is None or isinstance(keyed, Dedup))
+    return not is_replaced and (keyed is None or isinstance(keyed, Dedup | Over))

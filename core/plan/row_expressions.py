@@ -26,6 +26,8 @@ from headrace.core.plan.nodes import (
     KeyedOperation,
     Lookup,
     Operation,
+    Over,
+    OverColumn,
     Process,
     Project,
     Route,
@@ -98,6 +100,8 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
         case Top(by=by):
             for ranking in by:
                 yield RowExpression("by", ranking.value)
+        case Over(columns=over_columns):
+            yield from _list_over_inputs(over_columns)
         case Join(left, right):
             for column in (*left.key, *right.key):
                 yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
@@ -106,6 +110,19 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
         is_key = not (isinstance(operation, Lookup) and operation.reads_upserts)
         for column in operation.key:
             yield RowExpression(f'key "{column.name}"', column.value, is_key=is_key)
+
+
+def _list_over_inputs(columns: tuple[OverColumn, ...]) -> Iterator[RowExpression]:
+    """Yield the inputs of calls that are more than a column, each once."""
+    # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
+    from headrace.core.aggregates.over_calls import list_computed_inputs
+
+    inputs = {
+        name: RowExpression(f'an argument of "{column.name}"', value)
+        for column in reversed(columns)
+        for name, value in list_computed_inputs(column.expression.calls)
+    }
+    yield from inputs.values()
 
 
 def _shorten_text(text: str) -> str:
@@ -138,6 +155,9 @@ def replace_expressions(operation: OperationT, rule: ExpressionRule) -> Operatio
         case Top(key=key, by=by):
             ranked = tuple(replace(each, value=rule(each.value)) for each in by)
             return replace(operation, key=_replace_columns(key, rule), by=ranked)
+        case Over(key=key, columns=over_columns):
+            made = tuple(_replace_over_arguments(column, rule) for column in over_columns)
+            return replace(operation, key=_replace_columns(key, rule), columns=made)
         case Join(left, right):
             left = replace(left, key=_replace_columns(left.key, rule))
             right = replace(right, key=_replace_columns(right.key, rule))
@@ -165,12 +185,31 @@ def _replace_columns(
 
 
 def _replace_arguments(column: AggregatedColumn, rule: ExpressionRule) -> AggregatedColumn:
-    def replace_input(each: AggregateInput) -> AggregateInput:
-        return replace(each, typed=rule(each.typed))
+    calls = tuple(_replace_call(call, rule) for call in column.expression.calls)
+    return replace(column, expression=replace(column.expression, calls=calls))
 
-    def replace_call(call: AggregateCall) -> AggregateCall:
-        condition = call.condition and replace_input(call.condition)
-        return replace(call, inputs=tuple(map(replace_input, call.inputs)), condition=condition)
+
+def _replace_call(call: AggregateCall, rule: ExpressionRule) -> AggregateCall:
+    condition = call.condition and _replace_input(call.condition, rule)
+    inputs = tuple(_replace_input(each, rule) for each in call.inputs)
+    return replace(call, inputs=inputs, condition=condition)
+
+
+def _replace_input(each: AggregateInput, rule: ExpressionRule) -> AggregateInput:
+    return replace(each, typed=rule(each.typed))
+
+
+def _replace_over_arguments(column: OverColumn, rule: ExpressionRule) -> OverColumn:
+    from headrace.core.aggregates.over_calls import FrameCall, OffsetCall, OverCall
+
+    def replace_call(call: OverCall) -> OverCall:
+        match call:
+            case FrameCall(aggregate=aggregate):
+                return replace(call, aggregate=_replace_call(aggregate, rule))
+            case OffsetCall(value=value, default=default):
+                default = default and _replace_input(default, rule)
+                return replace(call, value=_replace_input(value, rule), default=default)
+        return call
 
     calls = tuple(map(replace_call, column.expression.calls))
     return replace(column, expression=replace(column.expression, calls=calls))

@@ -17,6 +17,7 @@ from headrace.core.plan.nodes import (
     Dedup,
     Join,
     Operation,
+    Over,
     PlanPart,
     Process,
     Sink,
@@ -78,7 +79,7 @@ def needs_row_order(operation: Operation) -> bool:
                 case TableMatch(ttl_us=int()):
                     return True  # a row that is written again at another time has other matches
             return isinstance(operation.matching, AsOfMatch)
-    return isinstance(operation, Apply | Top)
+    return isinstance(operation, Apply | Over | Top)
 
 
 def _mark_outputs(part: PlanPart, ordered: set[str]) -> PlanPart:

@@ -25,6 +25,7 @@ from headrace.core.plan.nodes import (
     Join,
     KeyedOperation,
     Map,
+    Over,
     Plan,
     PlanPart,
     Process,
@@ -43,6 +44,7 @@ from headrace.core.plan.nodes.matching import (
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Count, Session, Window
+from headrace.core.plan.over_reach import measure_reach
 from headrace.core.types.data_types import Field, Schema, Type
 from headrace.core.types.elements import ORDER
 from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
@@ -50,6 +52,7 @@ from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.aggregate_sizes import AggregateSize
+    from headrace.core.aggregates.calls import AggregateCall
     from headrace.core.aggregates.value_sets import ValueSet
 
 StateShape = Literal["runs", "table", "entries"]
@@ -95,7 +98,7 @@ def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
         by = () if isinstance(join.matching, BroadcastMatch) else join.left.key
     else:
         states, by = () if keyed is None else tuple(_list_states(keyed)), keyed.key if keyed else ()
-        if isinstance(keyed, Aggregate):
+        if isinstance(keyed, Aggregate | Over):
             states = tuple(_add_sizes(keyed, states))
     if not states:
         return None
@@ -172,6 +175,14 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                 yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
             if keyed.keep == "first" or keyed.remembers_changes:
                 yield StateDescription("keys", "table", columns)
+        case Over():
+            reach = measure_reach(keyed)
+            rows = (("last rows", "array"),) if reach.looks_back or reach.follows else ()
+            time = ("time of the last row", "timestamp")
+            yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
+            yield StateDescription("keys", "table", (*columns, *rows, time))
+            if reach.follows:
+                yield StateDescription("due", "runs", ())
         case Aggregate(window=None) | Top(window=None):
             yield StateDescription("keys", "table", columns)
             if keyed.stores_rows:
@@ -256,7 +267,7 @@ def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
             return tuple(_list_row_columns(keyed))
         case Apply():
             return tuple(_list_row_columns(keyed))
-        case Aggregate():
+        case Aggregate() | Over():
             return tuple(_list_partial_columns(keyed))
         case Top() if keyed.window is not None and keyed.reads_retractions:
             return (("rows", "array"),)
@@ -272,25 +283,33 @@ def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
     return (("time of the last row", "timestamp"),)
 
 
-def _list_partial_columns(keyed: Aggregate) -> Iterator[tuple[str, str]]:
-    """Yield the columns of partial results: an aggregate's text and a component of its state."""
+def _list_calls(keyed: Aggregate | Over) -> tuple[AggregateCall, ...]:
+    """Return the calls of aggregates whose partial results are stored with a key."""
     from headrace.core.aggregates import deduplicate_calls
+    from headrace.core.aggregates.over_calls import list_carried_calls
 
-    for call in deduplicate_calls(column.expression for column in keyed.columns):
-        if keyed.counts_values and not call.accumulator.is_subtractable:
-            continue
+    if isinstance(keyed, Over):
+        return list_carried_calls(column.expression for column in keyed.columns)
+    calls = deduplicate_calls(column.expression for column in keyed.columns)
+    if not keyed.counts_values:
+        return calls
+    return tuple(call for call in calls if call.accumulator.is_subtractable)
+
+
+def _list_partial_columns(keyed: Aggregate | Over) -> Iterator[tuple[str, str]]:
+    """Yield the columns of partial results: an aggregate's text and a component of its state."""
+    for call in _list_calls(keyed):
         state: dict[str, Type] = call.state_types(ORDER_TYPE)
         yield from ((name.removeprefix("__"), str(type)) for name, type in state.items())
 
 
-def _add_sizes(keyed: Aggregate, states: Iterable[StateDescription]) -> Iterator[StateDescription]:
+def _add_sizes(
+    keyed: Aggregate | Over, states: Iterable[StateDescription]
+) -> Iterator[StateDescription]:
     """Yield the states, those of partial results with the sizes of these."""
-    from headrace.core.aggregates import deduplicate_calls
     from headrace.core.aggregates.aggregate_sizes import measure_aggregate
 
-    calls = deduplicate_calls(column.expression for column in keyed.columns)
-    if keyed.counts_values:
-        calls = tuple(call for call in calls if call.accumulator.is_subtractable)
+    calls = _list_calls(keyed)
     partial = {*_list_partial_columns(keyed)}
     for state in states:
         is_partial = partial and partial.issubset(state.columns)
@@ -326,7 +345,7 @@ def get_read_columns(keyed: Aggregate | Apply) -> dict[str, Type]:
     return {**columns, **seen}
 
 
-def get_stored_columns(step: Step, keyed: Top | Dedup, plan: Plan) -> Schema:
+def get_stored_columns(step: Step, keyed: Top | Dedup | Over, plan: Plan) -> Schema:
     """Return the columns of the rows that an operation stores unchanged."""
     schema = plan.streams[get_input_streams(step)[0]].schema
     for operation in step.operations[: step.operations.index(keyed)]:

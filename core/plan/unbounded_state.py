@@ -17,6 +17,7 @@ from headrace.core.plan.nodes import (
     Dedup,
     Join,
     KeyedOperation,
+    Over,
     PlanPart,
     Process,
     ProcessBody,
@@ -35,6 +36,7 @@ from headrace.core.plan.nodes.matching import (
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Global, Trigger, Window
+from headrace.core.plan.over_reach import measure_reach
 
 TTL_HINT = "drops a key that long after its last row"
 
@@ -76,7 +78,7 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanP
     sources_by_stream = find_reached_streams(parts, _list_holding_sources(pipeline))
     for step, keyed in _list_keyed_steps(parts):
         if _waits_for_event_time(keyed):
-            windows[step.name] = not isinstance(keyed, Dedup | Process)
+            windows[step.name] = not isinstance(keyed, Dedup | Over | Process)
             for name in {
                 sources_by_stream[name]: None for name in step.inputs if name in sources_by_stream
             }:
@@ -191,6 +193,12 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
     """Return a clause, a message and a hint, if state grows as long as rows arrive."""
     message = f"every {_format_key_names(keyed)} is stored forever"
     match keyed:
+        case Over(ttl=None) if measure_reach(keyed).is_endless:
+            message = "a row waits for the next rows of its key, which may never come"
+            hint = "ttl: 1h says after how long without rows a key has no next row"
+            return "over", message, hint
+        case Over(key=(_, *_), ttl=None):
+            return "over", message, f"ttl: 1h {TTL_HINT}"
         case Process(body=body) if state := _find_endless_state(body):
             return "process", message, f'"{state}" has no ttl, as in value("bigint", ttl="1h")'
         case Dedup(keep="first", ttl=None):
@@ -250,5 +258,7 @@ def _waits_for_event_time(keyed: KeyedOperation) -> bool:
         return keyed.uses_event_time
     if isinstance(keyed, Process):
         return keyed.body.uses_event_time
+    if isinstance(keyed, Over):
+        return True
     window = keyed.window
     return window is not None and window.has_bounds and not window.uses_processing_time

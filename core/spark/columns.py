@@ -91,6 +91,9 @@ def _columns_after_keyed(operation: nodes.KeyedOperation, columns: Columns) -> C
             return {name: type for name, type in shown.items() if name in fields}
         case nodes.Dedup():
             return {name: type for name, type in shown.items() if operation.stores_column(name)}
+        case nodes.Over(columns=added):
+            stored = {name: type for name, type in shown.items() if operation.stores_column(name)}
+            return {**stored, **{each.name: each.expression.type for each in added}}
         case nodes.Process(body=body):
             return {field.name: field.type for field in body.returns}
         case nodes.Top():

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.core.aggregates.over_calls import list_carried_calls
 from headrace.core.api.state import EXPIRY, KEY, NO_CLOCK_US, SLOT
 from headrace.core.operators.changelog.change_rows import LAST_NUMBER
 from headrace.core.operators.changelog.newest_changes import (
@@ -34,6 +35,12 @@ from headrace.core.operators.folds import (
     get_row_types,
 )
 from headrace.core.operators.keyed_context import GroupingKey
+from headrace.core.operators.over_state import (
+    EARLIER_ROWS,
+    LAST_ROWS,
+    WAITING_ROWS,
+    list_table_columns,
+)
 from headrace.core.operators.running_results import BEST_ROWS, IS_EMITTED
 from headrace.core.operators.sessions.fragments import FRAGMENT_END, FRAGMENT_START, merge_fragments
 from headrace.core.operators.windows.factory import build_fold
@@ -163,6 +170,8 @@ class KeyedStateReader:
             return self._format_rows(
                 changelog_state.read_groups(self._meaning, self._add_key_columns(table))
             )
+        if isinstance(self._operation, nodes.Over):
+            return self._format_rows(self._read_ordered_keys(self._operation, table))
         times = [name for name in (NEWEST_TIME, IS_EMITTED, EXPIRY) if name in table.columns]
         if isinstance(self._operation, nodes.Aggregate):
             by = (KEY, *self._inside, *times)
@@ -175,10 +184,38 @@ class KeyedStateReader:
             whole = explode_stored_rows(whole, BEST_ROWS, self._key, self._key.names, "rank")
         return self._format_rows(whole)
 
+    def _read_ordered_keys(self, over: nodes.Over, table: pl.DataFrame) -> pl.DataFrame:
+        """Return what is carried from row to row, and the numbers of rows, of each key."""
+        import polars as pl
+
+        whole = self._add_key_columns(table)
+        taken = [*self._key.names]
+        columns = []
+
+        def add(name: str, value: pl.Expr) -> None:
+            taken.append(make_unique_name(name, taken))
+            columns.append(value.alias(taken[-1]))
+
+        for call in list_carried_calls(column.expression for column in over.columns):
+            add(call.name.removeprefix("__"), call.finish())
+        counts = {
+            "earlier_rows": pl.col(EARLIER_ROWS),
+            "stored_rows": pl.col(LAST_ROWS).list.len().cast(pl.Int64),
+            "waiting_rows": pl.col(WAITING_ROWS),
+        }
+        for name, value in counts.items():
+            if value.meta.root_names()[0] in whole.columns:
+                add(name, value)
+        times = [name for name in (NEWEST_TIME, EXPIRY) if name in whole.columns]
+        return whole.select(*self._key.names, *columns, *times)
+
     def _read_waiting_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return waiting rows as they came, in the order of their event times."""
         import polars as pl
 
+        if isinstance(self._operation, nodes.Over):  # without computed arguments
+            names = {*self._inside, *self._meaning.stored_columns.names, EVENT_TIME, ORDER, SLOT}
+            rows = rows.select(name for name in rows.columns if name in names)
         ordered = rows.sort(pl.col(ORDER)).drop(ORDER, SLOT)
         return move_to_end(
             changelog_state.add_key_columns(self._meaning, self._inside, ordered), METADATA_COLUMNS
@@ -358,6 +395,8 @@ class KeyedStateReader:
             return changelog_state.build_group_columns(self._meaning, rows)
         until = {EXPIRY: pl.Int64()} if self._meaning.has_ttl else {}
         match self._operation:
+            case nodes.Over():
+                return {**list_table_columns(self._operation), **until}
             case nodes.Dedup() if self._operation.changes is not None:
                 return {**get_change_types(self._operation), **until}
             case nodes.Aggregate():

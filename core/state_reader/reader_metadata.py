@@ -8,6 +8,7 @@
      "process": {"seen": ["list", ["string"], false]},   the state of a class; null if there is none
      "weighted": true,                          only where it counts rows that are added and removed
      "values": {"values": [["price", "bigint"]]},   only where it counts values, by state
+     "over": {"previous": "lag(price)"},        only of columns over ordered rows: as written
      "changes": "bigint",                       only of the changes of a table: type of the sequence
     "conversion": "retract",                   only where the step converts changes: into this kind
      "join": {"type": "inner", ...},            of two inputs (`join_metadata`), replaces most
@@ -92,6 +93,8 @@ def _describe_keyed(
             name: [[column, str(type)] for column, type in each.columns.items() if column != ORDER]
             for name, each in keyed.value_sets.items()
         }
+    if isinstance(keyed, nodes.Over):
+        metadata["over"] = {column.name: str(column.text) for column in keyed.columns}
     if isinstance(keyed, nodes.Dedup) and keyed.changes is not None:
         sequence = keyed.changes.sequence
         metadata["changes"] = None if sequence is None else str(sequence.value.type)
@@ -109,7 +112,7 @@ def _list_input_columns(
     match keyed:
         case nodes.Aggregate() | nodes.Apply():
             return get_read_columns(keyed).items()
-        case nodes.Top():
+        case nodes.Top() | nodes.Over():
             fields: Iterable[Field] = get_stored_columns(step, keyed, plan)
         case nodes.Dedup():
             fields = get_stored_columns(step, keyed, plan) if keyed.uses_event_time else ()

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace.core.aggregates import type_aggregate_text
+from headrace.core.aggregates.over_calls import type_over
 from headrace.core.api.snapshots import DamagedSnapshot, Manifest
 from headrace.core.api.user_code import UserCode
 from headrace.core.expressions import ExpressionErrors, type_expression
+from headrace.core.expressions.parsing.frame_parser import parse_framed_expression
 from headrace.core.expressions.typed import NOWHERE, ColumnReference
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
@@ -145,6 +147,11 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
         return StateSchema(key, ranked, of, timed, ttl, False, changes)
     if (states := reading.get("process")) is not None:
         return StateSchema(key, nodes.Process(made, of, timed, rebuild_body(states)), of, timed)
+    if (over := reading.get("over")) is not None:
+        added, hidden = _rebuild_over(over, of)
+        return StateSchema(
+            key, nodes.Over(made, added, of), of, timed, ttl, hidden_aggregates=hidden
+        )
     if (output := reading.get("conversion")) is not None:
         converted = nodes.ChangelogConversion(made, output, of, timed, reading.get("form"))
         return StateSchema(key, converted, of, timed)
@@ -166,6 +173,18 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     return StateSchema(
         key, operation, of, timed, ttl, fingerprint.has_having, changes, values, hidden
     )
+
+
+def _rebuild_over(
+    texts: Mapping[str, str], of: Schema
+) -> tuple[tuple[nodes.OverColumn, ...], tuple[str, ...]]:
+    """Return the columns over ordered rows, and the names of those that contain a secret."""
+    shown = {name: text for name, text in texts.items() if MASK not in text}
+    columns = tuple(
+        nodes.OverColumn(name, type_over(parse_framed_expression(text), of), text)
+        for name, text in shown.items()
+    )
+    return columns, tuple(name for name in texts if name not in shown)
 
 
 def _rebuild_change_order(sequence: str | None) -> nodes.ChangeOrder:

@@ -75,9 +75,9 @@ def test_a_function_that_is_refused_on_purpose_is_answered_with_the_way_out(
     ran = headrace("functions", "ROW_NUMBER")
     assert ran.status == 2
     assert ran.err == (
-        "row_number is a function of Spark that is not supported: window functions (over) are not"
-        " supported in a stream, top numbers the rows of a key by rank: key: card, top: {n: 1, by:"
-        " price desc}\n"
+        "row_number is a function of Spark that is not supported: functions over the rows of a key"
+        " belong into over: of a step, over: {previous: lag(price)}; top: {n: 1, by: price desc}"
+        " ranks by other values\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""The clauses of steps with keyed state: key, aggregate, apply, top, dedup, ttl.
+"""The clauses of steps with keyed state: key, aggregate, apply, top, over, dedup, ttl.
 
 Each mapping here reads its own keys. The rules for keys that go together, such as `every` with
 `slide`, are in `clause_rules`.
@@ -173,6 +173,10 @@ class AggregatesReading(AssignmentsReading):
 Key = Annotated[tuple[Assignment, ...], KeyReading()]
 Aggregates = Annotated[
     tuple[Assignment, ...], AggregatesReading("columns and aggregates, as in {n: count(*)}")
+]
+OverColumns = Annotated[
+    tuple[Assignment, ...],
+    AssignmentsReading("columns over the rows of a key, as in {previous: lag(price)}"),
 ]
 Rankings = Annotated[
     tuple[Text, ...],

@@ -24,6 +24,7 @@ from headrace.core.types.elements import HIDDEN_COLUMNS
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
+    from headrace.core.aggregates.over_calls import OverExpression
     from headrace.core.aggregates.value_sets import ValueSet
 
 
@@ -204,6 +205,43 @@ class Dedup:
 
 
 @dataclass(frozen=True, slots=True)
+class OverColumn:
+    """A column that `over` adds: its name, its expression, and the text of that."""
+
+    name: str
+    expression: OverExpression
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Columns added to each row, computed from the rows of its key in the order of event time.
+
+    A row waits until the watermark has passed it, and for the rows after it that a column needs.
+    With `ttl`, a key begins again with the first row after a longer time without rows.
+    """
+
+    key: tuple[ComputedColumn, ...]
+    columns: tuple[OverColumn, ...]
+    row: Schema
+    """The columns of its input rows."""
+    ttl: Ttl | None = None
+    late_to: str | None = None
+    stored_columns: frozenset[str] | None = None
+    """The columns of a row that are stored, because they are read; None: all input columns."""
+
+    @property
+    def window(self) -> None:
+        """None: it has no window."""
+
+    def stores_column(self, column: str) -> bool:
+        """Whether a column of its rows is stored."""
+        return (
+            self.stored_columns is None or column in self.stored_columns or column in HIDDEN_COLUMNS
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ChangelogConversion:
     """The conversion of upserts into retractions, or the reverse, by the key of their rows.
 
@@ -291,5 +329,5 @@ class Process:
 WindowedOperation: TypeAlias = Aggregate | Apply | Top
 """An operation on the rows of a key and window."""
 
-KeyedOperation: TypeAlias = Aggregate | Apply | Top | Dedup | Process | ChangelogConversion
+KeyedOperation: TypeAlias = Aggregate | Apply | Top | Dedup | Over | Process | ChangelogConversion
 """An operation with keyed state; its step reads rows that are hashed by its key."""

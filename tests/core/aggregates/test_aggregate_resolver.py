@@ -87,7 +87,7 @@ def errors(text: str) -> list[tuple[str, str, str]]:
         ("first(n, ok)", "first wants a constant boolean, got boolean", "ok", ""),
         ("first(n, null)", "wanted true or false, got NULL", "null", ""),
         ("count_if(n)", "count_if wants boolean, got int", "n", ""),
-        ("sum(n) over ()", "window functions (over) are not supported", "over", "window"),
+        ("sum(n) over ()", "belong into over: of a step", "over", "over: {total"),
         ("upper(distinct shop)", "upper is not one", "upper", ""),
         ("sum(n", 'wanted ")"', "n", ""),
     ],

@@ -194,6 +194,22 @@ KNOWN = {
         "waiting: v k v_ event_time",
         ["True 2 7 7"],
     ),
+    "what is carried over the rows of a key": (
+        "from: rows, key: k, ttl: 1m,"
+        " over: {n: row_number(), t: sum(v), l: lag(v * 2), f: lead(v)}",
+        "keys: k sum(v) earlier_rows stored_rows waiting_rows event_time until",
+        ["- - 0 1 1 3 63", "1 1 1 2 1 4 64", "2 - 0 1 1 1 61"],
+    ),
+    "rows that wait to be ordered": (
+        "from: rows, key: {big: v > 2}, over: {l: lag(v * 2)}, select: {k: k, l: l}",
+        "waiting: big k v event_time",
+        ["True 2 7 7"],
+    ),
+    "keys that wait for their next row": (
+        "from: rows, key: k, over: {f: lead(v)}, ttl: 1m",
+        "due: k time",
+        ["- 63", "1 60", "1 62", "1 64", "2 61"],
+    ),
     "dedup for a time": (
         "from: rows, dedup: {key: {big: v > 2}, ttl: 1m}",
         "keys: big event_time until",

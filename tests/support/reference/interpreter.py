@@ -38,6 +38,7 @@ from tests.support.reference import process_classes
 from tests.support.reference.firings import Found
 from tests.support.reference.joins import joined
 from tests.support.reference.lookups import looked_up
+from tests.support.reference.over import over
 from tests.support.reference.rows import Row, Value, evaluated, frame_of, same
 from tests.support.reference.timeline import AT_ONCE, Timeline
 from tests.support.reference.user_functions import applied, mapped
@@ -183,6 +184,12 @@ def _step(
                 rows = [*_top(operation, rows, course)]
             case nodes.Dedup():
                 rows = [*_dedup(operation, rows)]
+            case nodes.Over():
+                rows = [
+                    row
+                    for _, members in _grouped(operation.key, rows)
+                    for row in over(operation, members)
+                ]
             case nodes.Process():
                 found = process_classes.run(operation.body, _grouped(operation.key, rows))
                 others |= _named(step, operation.body, found)

@@ -150,6 +150,41 @@ def ranking(draw: st.DrawFn, *, one_split: bool) -> list[str]:
     return _skip_failures([draw(WHERE), key, window, f"top: {{n: {rows}, by: {by}}}"])
 
 
+OVER = {
+    "p": "lag(v)",
+    "p2": "lag(s, 2, 'none')",
+    "diff": "v - lag(v, 1, k)",
+    "ahead": "lead(v)",
+    "ahead2": "lead(x, 2, x)",
+    "n": "row_number()",
+    "r": "rank()",
+    "d": "dense_rank()",
+    "total": "sum(v)",
+    "rows": "sum(v * 2) over (rows 2 preceding)",
+    "around": "collect_list(v) over (rows between 1 preceding and 1 following)",
+    "near": "count(*) over (range interval 2 seconds preceding)",
+    "coming": "max(s) over (range between current row and interval 1 second following)",
+    "gone": "min(v) over (range between interval 5 seconds preceding and interval 1 second"
+    " preceding)",
+    "before": "collect_set(s) over (rows between unbounded preceding and 1 preceding)",
+    "past": "avg(v) over (range between unbounded preceding and interval 1 second preceding)",
+    "first": "first_value(v) over (rows 1 preceding)",
+    "seen": "last_value(s, true) over (rows between unbounded preceding and current row)",
+    "second": "nth_value(v, 2)",
+    "some": "count(*) filter (where v > 0) over (rows 3 preceding)",
+    "sure": "sum(if(v < -3, raise_error('low'), v))",
+}
+
+
+@st.composite
+def ordering(draw: st.DrawFn) -> list[str]:
+    """Draw the clauses of a step that adds columns over the rows of a key."""
+    some = draw(st.lists(st.sampled_from(sorted(OVER)), min_size=1, max_size=4, unique=True))
+    shown = ", ".join(f'{name}: "{OVER[name]}"' for name in sorted(some))
+    ttl = draw(st.sampled_from(["", "", "ttl: 2s", "ttl: 250ms"]))
+    return _skip_failures([draw(WHERE), draw(KEYS), f"over: {{{shown}}}", ttl])
+
+
 CHANGES = {
     "key: [k, s], aggregate: {n: count(*), t: sum(v)}": "k, s",
     "key: [k, s], aggregate: {n: count(v), t: max(v)}, having: n != 1": "k, s",
@@ -198,6 +233,7 @@ def pipelines(draw: st.DrawFn, *, one_split: bool) -> str:
             aggregating(one_split=one_split),
             aggregating(one_split=one_split),
             ranking(one_split=one_split),
+            ordering(),
             *(st.just(clauses) for clauses in dedup),
         )
     )

@@ -45,9 +45,14 @@ SCHEMA = Schema(tuple(Field(name, *parse_type(type)) for name, type in COLUMNS.i
         ("timestampdiff('HOUR', at, at)", "a unit has no quotes here", "'HOUR'", "write HOUR"),
         ("day - s", "- wants a number, got string", "s", "to_date(...) reads text"),
         ("s + interval 1 day", "+ wants a number, got string", "s", "to_timestamp(...) reads"),
-        ("row_number() over (order by at)", "(over) are not supported", "over", "key: card, top:"),
-        ("lag(n) over (order by at)", "(over) are not supported", "over", "process stores rows"),
-        ("sum(n) over (order by at)", "(over) are not supported", "over", "key, window and agg"),
+        (
+            "row_number() over (order by at)",
+            "belong into over: of a step",
+            "over",
+            "over: {previous",
+        ),
+        ("lag(n) over (order by at)", "belong into over: of a step", "over", "over: {previous"),
+        ("sum(n) over (order by at)", "belong into over: of a step", "over", "over: {total"),
         ("a.foo()", "a value has no methods", "a.foo()", "a Python function can compute it"),
         ("rtirm(array(s))", 'unknown function "rtirm"', "rtirm", "`headrace functions` lists them"),
         # Expressions that are NULL for every row.

@@ -170,7 +170,7 @@ def test_a_literal_has_the_type_that_spark_gives_it(text: str, literal: str) -> 
         ("cast(a as decimal(40, 2))", "precision", "40", ""),
         ("cast(a, int)", 'wanted "as", got ","', ",", ""),
         ("a is b", "wanted", "b", ""),
-        ("sum(a) over (order by b)", "window functions (over)", "over", "key, window"),
+        ("sum(a) over (order by b)", "belong into over: of a step", "over", "over: {total"),
         ("128Y", "128 does not fit into tinyint", "128Y", ""),
         ("1e400", "1e400 does not fit into double", "1e400", ""),
         ("1.5L", "1.5 is not a whole number", "1.5L", ""),

@@ -109,7 +109,8 @@ def test_joins_open_declared_states_after_rows(step: str) -> None:
 def test_stored_states_are_declared(tmp_path: Path, stored: Stored) -> None:
     """What was opened after rows came, by the code of that time, is declared by the code of today.
 
-    But for what the operator of a broadcast opened where rows never wait.
+    But for what the operator of a broadcast opened where rows never wait, and for steps whose states
+    are described otherwise today: they read the old ones at a resume.
     """
     with tarfile.open(HERE / stored.name / "memory.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
@@ -119,6 +120,8 @@ def test_stored_states_are_declared(tmp_path: Path, stored: Stored) -> None:
     plan = check_pipeline(str(file), stored.waits).plan
     assert plan is not None and opened
     for step, names in list_stored_names(newest(tmp_path, stored)):
+        if step in stored.described_otherwise:
+            continue
         unused = {"waiting"} if step == "allowed_at_once" else set()
         assert names - unused <= list_declared_names(plan, step), step
         assert opened[step] <= names, step

@@ -166,8 +166,8 @@ def over_changes(step: str, first: str = COUNTS) -> str:
     ("step", "message"),
     [
         (
-            "key: id, window: {session: 1s}, aggregate: {m: max(n)}",
-            "a session window does not take a stream of changes [use tumble, slide or cumulate]",
+            "key: id, window: {count: 2}, aggregate: {m: max(n)}",
+            "a count window does not take a stream of changes",
         ),
         (
             "key: id, top: {n: 1, by: n}, ttl: 1h",

@@ -165,4 +165,4 @@ def test_steps_that_take_no_changes_say_so(tmp_path: Path) -> None:
     (found,) = said(tmp_path, text(steps=window))
     assert "a count window does not take a stream of changes" in found
     (found,) = said(tmp_path, text(steps="s: {from: c, where: n > 1, event_time: at}"))
-    assert 'but the rows of "c" are changes of a table' in found
+    assert "event_time of changes needs the watermarks of their sources" in found

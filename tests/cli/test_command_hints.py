@@ -18,7 +18,14 @@ from tests.support.cli.command_line import Headrace
 from tests.support.cli.controlled_jobs import NOW, running
 
 PACKAGES = ("cli", "connectors", "core", "state")
-FOREIGN_OPTIONS = {"--add-modules", "--add-opens", "--conf", "--memory", "--of-type"}
+FOREIGN_OPTIONS = {
+    "--add-modules",
+    "--add-opens",
+    "--conf",
+    "--memory",
+    "--of-type",
+    "--pdeathsig",
+}
 """Options of other programs that texts name."""
 
 VERBS = {"can", "does", "failed", "has", "itself", "makes", "wrote"}

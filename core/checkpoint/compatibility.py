@@ -27,7 +27,7 @@ from headrace.core.checkpoint.manifest import (
     describe_parts,
     parse_manifest,
 )
-from headrace.core.checkpoint.removed_rows import counts_rows, find_conflicts
+from headrace.core.checkpoint.removed_rows import counts_rows, find_conflicts, list_groups
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import (
     Fingerprint,
@@ -141,11 +141,13 @@ def _compare_states(
     findings: CompatibilityReport,
 ) -> None:
     names = {part.name for part in plan}
+    together = {step: group.steps for group in list_groups(plan) for step in group.steps}
     for step, was in before.items():
         if step in findings.options.fresh_parts:
             findings.notes.append(f"{step} starts fresh, without its state")
         elif step in now:
-            _compare_state(step, was, now[step], findings, counts_rows(plan.part(step)))
+            resets = _format_resets(together.get(step, (step,)))
+            _compare_state(step, was, now[step], findings, counts_rows(plan.part(step)), resets)
         else:
             cause, hint = "which is not in the pipeline", "add the step again"
             if step in names:
@@ -161,9 +163,12 @@ def _compare_state(
     now: Fingerprint,
     findings: CompatibilityReport,
     is_counted: bool,
+    reset: str,
 ) -> None:
-    """Compare a state; `is_counted`: it counts rows that are added and removed."""
-    reset = f"--reset-state {step} drops its state"
+    """Compare a state; `is_counted`: it counts rows that are added and removed.
+
+    `reset` is a hint: what drops the state.
+    """
     texts = f"      was: {describe_fingerprint(was)}\n      is:  {describe_fingerprint(now)}"
     if why := _find_difference(was, now):
         findings.reject(f"the state of {step} {why}\n{texts}", reset)
@@ -186,6 +191,12 @@ def _compare_state(
         where = f"which it no longer stores\n{texts}"
         findings.add_lost_state(f"{what} in the state of {step}", where, "add it again", reset)
     findings.notes += [f"{step} has {what} only for new rows" for what in added]
+
+
+def _format_resets(steps: Sequence[str]) -> str:
+    """Return the hint that says how to drop the states of steps that can only start together."""
+    flags = " ".join(f"--reset-state {step}" for step in steps)
+    return f"{flags} drops {'its state' if len(steps) == 1 else 'their states'}"
 
 
 def _has_other_states(was: Fingerprint, now: Fingerprint) -> bool:
@@ -234,7 +245,7 @@ def _find_renamed_column(was: Fingerprint, now: Fingerprint) -> str:
     A column that may fail is computed after the step from its calls, which are emitted under their
     texts (`plan/fallible_results`). Older versions emitted the column itself: it is not renamed.
     """
-    for name in was.emitted_columns:
+    for name in was.emitted_columns if now.emitted_columns else ():
         calls = was.aggregates.get(name, ())
         is_kept = all(call in now.calls for call in calls)
         if is_kept and name not in now.emitted_columns and not _is_computed_later(calls, now):

@@ -59,6 +59,20 @@ def test_an_aggregate_more_has_not_seen_the_rows_that_may_be_removed(tmp_path: P
     assert "the state of step has other columns: count(v) of bigint" in refused
 
 
+def test_a_changed_aggregate_is_named_with_all_states_to_drop(tmp_path: Path) -> None:
+    """Also if nothing is counted by values then, and the emitted row is not stored any more."""
+    least = STEP.replace("sum(v)", "min(v)")
+    was = document(plan(tmp_path, pipeline(least, BEFORE)))
+    now = plan(tmp_path, pipeline(STEP, BEFORE))
+    refused = refusal(was, now)
+    assert "the state of step has another total" in refused
+    assert f"{TOGETHER} drops their states" in refused
+    assert (
+        notes(was, now, *TOGETHER.split()[1::2])[0]
+        == "clean@retract starts fresh, without its state"
+    )
+
+
 def test_a_join_has_not_stored_one_more_column(tmp_path: Path) -> None:
     more = BEFORE.replace("v: a.v}", "v: a.v, x: b.x}")
     refused = changed(tmp_path, STEP.replace("n: ", "most: max(x), n: "), more)

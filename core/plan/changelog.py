@@ -58,6 +58,7 @@ from headrace.core.plan.nodes.windows import Count, Session, Window
 from headrace.core.plan.row_expressions import list_expressions
 from headrace.core.types.change_columns import CHANGE
 
+LATER_STEP_HINT = "put it into a step after this one"
 CHANGES_HINT = f"{{}}: {{{{..., changes: true{{}}}}}} gets changes as rows with a column {CHANGE}"
 
 
@@ -114,7 +115,7 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
         _check_repeatable(operation, kind)
         return replace(kind, has_deletes=True, key_dependent_columns=frozenset())
     clause = _clause(operation)
-    hint = "put it into a step after this one" if isinstance(operation, RowTime) else ""
+    hint = LATER_STEP_HINT if isinstance(operation, RowTime) else ""
     raise ChangelogNotSupported(f"{clause} does not take {describe_kind(kind)}", hint, clause)
 
 
@@ -366,27 +367,15 @@ def _depends_on_key_only(value: TypedExpression, kind: Upsert) -> bool:
 
 
 def _infer_aggregation_kind(operation: Aggregate | Top, kind: Upsert) -> StreamKind:
-    """Return the kind of an aggregation of changes; no change may move a row to another group."""
-    clause = _clause(operation)
-    if operation.window is not None:
-        message = f"{clause} with a window does not take {describe_kind(kind)}"
-        hint = "without window it uses the current rows"
-        raise ChangelogNotSupported(message, hint, "window")
-    if operation.ttl is not None:
-        message = (
-            f"ttl does not go with {describe_kind(kind)}: a row stays until a change deletes it"
-        )
-        raise ChangelogNotSupported(message, clause="ttl")
-    for column in operation.key:
-        if not _depends_on_key_only(column.value, kind):
-            message = (
-                f"{clause} of {describe_kind(kind)}: a change may move a row to another "
-                f'"{column.name}"'
-            )
-            parts = ", ".join(kind.key)
-            hint = f"compute the key from {parts} only: other columns of a row may change"
-            hint = hint if parts else "leave out key"
-            raise ChangelogNotSupported(message, hint, "key")
+    """Return the kind of an aggregation of changes; no change may move a row to another group.
+
+    The others take retractions, into which upserts are converted before a step.
+    """
+    has_fixed_groups = all(_depends_on_key_only(column.value, kind) for column in operation.key)
+    if operation.window is not None or operation.ttl is not None or not has_fixed_groups:
+        clause = _clause(operation)
+        message = f"{clause} does not take {describe_kind(kind)}"
+        raise ChangelogNotSupported(message, LATER_STEP_HINT, clause)
     names = tuple(column.name for column in operation.key)
     names = (*names, RANK_COLUMN) if isinstance(operation, Top) else names
     return Upsert(names, has_deletes=True, has_change_times=True)

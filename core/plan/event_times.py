@@ -83,9 +83,16 @@ class _TimeTyping:
 
 
 def type_time_expression(
-    text: Text, key: str, known: KnownColumns, report: PlanProblems
+    text: Text,
+    key: str,
+    known: KnownColumns,
+    report: PlanProblems,
+    clock_hint: str = "leave out event_time, and use time: processing",
 ) -> TypedExpression | None:
-    """Return the typed expression of a time; None if it is none, which is reported."""
+    """Return the typed expression of a time; None if it is none, which is reported.
+
+    `clock_hint` says what to do in place of reading the clock.
+    """
     typed = type_column(text, known, report)
     if typed is None:
         return None
@@ -96,6 +103,6 @@ def type_time_expression(
         return None
     if any(isinstance(node, ProcessingTime) for node in walk(typed)):
         message = f"{key}: the time at which a row is read is another one after each restart"
-        report.add(message, text.locate(), "leave out event_time, and use time: processing")
+        report.add(message, text.locate(), clock_hint)
         return None
     return typed

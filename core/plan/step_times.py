@@ -39,7 +39,8 @@ def build_row_time(
     Rows pass on the watermarks of their sources: their own time may be any.
     """
     assert step.event_time is not None
-    typed = type_time_expression(step.event_time, "event_time", known, report)
+    hint = "compute it in a step before, as in with: {seen: now()}, which stores it"
+    typed = type_time_expression(step.event_time, "event_time", known, report, hint)
     if step.watermark is not None:
         place = step.keys_at["watermark"].locate()
         report.add("watermark: changes have the watermarks of their sources", place, "leave it out")

@@ -272,6 +272,17 @@ OWN_TIMES = (
             "watermark: changes have the watermarks of their sources [leave it out]",
         ),
         (
+            "event_time: now()",
+            "event_time: the time at which a row is read is another one after each restart ["
+            "compute it in a step before, as in with: {seen: now()}, which stores it]",
+        ),
+        (
+            "map: {python: code.py:f, returns: {id: bigint, name: string}}, key: name, "
+            "window: {tumble: 9s}, aggregate: {n: count(*)}",
+            "aggregate does not take a stream of changes (upserts of id) [put it into a step after "
+            "this one]",
+        ),
+        (
             "key: name, aggregate: {last_at: max(at)}, event_time: last_at",
             "event_time does not take a stream of changes (upserts of name) [put it into a step "
             "after this one]",

@@ -37,7 +37,11 @@ def format_duration(length: timedelta) -> str:
 
     >>> format_duration(timedelta(minutes=10)), format_duration(timedelta(milliseconds=1500))
     ('10m', '1500ms')
+    >>> format_duration(timedelta(microseconds=1500))
+    '1500us'
     """
+    if length % timedelta(milliseconds=1):
+        return f"{length // timedelta(microseconds=1)}us"
     ms = length // timedelta(milliseconds=1)
     units = {unit: round(seconds * 1000) for unit, seconds in UNIT_SECONDS.items()}
     return _format_in_largest_unit(ms, units) if ms else "0s"

@@ -178,7 +178,7 @@ class GroupBuilder:
 
     def _name_key(self, node: SyntaxNode, canonical: str, value: Text) -> str:
         """Return the name of the column of a key: that of its item, or what it is."""
-        item = next((i for i in self.items if self._canonical_item(i) == canonical), None)
+        item = next((i for i in self.items if self._canonical(i.node) == canonical), None)
         if item is not None:
             name = item.name
         elif isinstance(node, Name | Member):
@@ -193,21 +193,16 @@ class GroupBuilder:
     def _canonical(self, node: SyntaxNode) -> str:
         return canonical_text(self.texts.resolve_tree(node, self.scope))
 
-    def _canonical_item(self, item: Item) -> str:
-        if item.column is not None:
-            return canonical_text(Name(item.place, item.column.text))
-        return self._canonical(item.node)
-
     def _assign_key(self, key: _Key) -> Assignment:
         name = self.texts.name(key.name, key.node.span)
         return Assignment(name, None if key.text == quote_name(key.name) else key.text)
 
     def _build_item(self, item: Item) -> Text:
         """Return the text of an item over the columns of groups, and add its aggregates."""
-        key = self._keys.get(self._canonical_item(item))
+        key = self._keys.get(self._canonical(item.node))
         if key is not None:
             return self.texts.name(quote_name(key.name), item.place)
-        if item.column is not None:
+        if item.is_star:
             error = _no_key_error(item.name, item.place)
             raise self.texts.reject(error.message, error.span, error.hint)
         bound = self.window.find_bound(item.node) if self.window is not None else ""

@@ -10,6 +10,7 @@ from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
     Literal,
+    Member,
     Name,
     Star,
     SyntaxNode,
@@ -17,7 +18,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 from headrace.core.expressions.typed import Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
-from headrace.core.plan.sql.scope import Scope, ScopeColumn
+from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
 from headrace.core.types.data_types import INT, STRING, quote_name
@@ -25,18 +26,12 @@ from headrace.core.types.data_types import INT, STRING, quote_name
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A column of the result: an expression, or a column that a star means."""
+    """A column of the result: an expression, or a column that a star means, as a name."""
 
     name: str
     place: Span
     node: SyntaxNode
-    column: ScopeColumn | None = None
-
-    def write(self, texts: QueryTexts, scope: Scope) -> Text:
-        """Return the text of its value."""
-        if self.column is not None:
-            return texts.name(self.column.text, self.place)
-        return texts.write(self.node, scope)
+    is_star: bool = False
 
 
 def expand_items(select: Select, scope: Scope, texts: QueryTexts) -> list[Item]:
@@ -72,7 +67,10 @@ def _expand_star(name: str, star: Star, scope: Scope, texts: QueryTexts) -> Iter
         hint = suggest_name(name, scope.tables) or f"the tables are {', '.join(scope.tables)}"
         raise texts.reject(f'unknown table "{name}"', star.span, hint)
     for column in scope.star(name):
-        yield Item(column.name, star.span, Name(star.span, column.name), column)
+        node: SyntaxNode = Name(star.span, column.name)
+        if column.table:
+            node = Member(star.span, Name(star.span, column.table), column.name, star.span)
+        yield Item(column.name, star.span, node, is_star=True)
 
 
 def _check_names(items: Iterable[Item], texts: QueryTexts) -> None:
@@ -82,7 +80,7 @@ def _check_names(items: Iterable[Item], texts: QueryTexts) -> None:
         if item.name in seen:
             message = f'two columns of the result are named "{item.name}"'
             hint = "rename one: ... as name"
-            if item.column is not None:
+            if item.is_star:
                 hint = f"write the columns by name, and rename one: ... as {item.name}_2"
             texts.add_error(message, item.place, hint)
             failed = True

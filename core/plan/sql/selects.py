@@ -228,7 +228,7 @@ class SelectBuilder:
         columns, failed = Columns(), False
         for item in items:
             try:
-                columns.append((item.name, item.write(self.texts, scope), item.place))
+                columns.append((item.name, self.texts.write(item.node, scope), item.place))
             except RejectedQuery:
                 failed = True
         if failed:

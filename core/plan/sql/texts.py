@@ -105,7 +105,7 @@ class QueryTexts:
     def _is_written(self, node: SyntaxNode) -> bool:
         """Whether a name is in the query, and not another expression that it stands for."""
         if not isinstance(node, Name):
-            return True
+            return not self.cut(node.span).endswith("*")
         return self.cut(node.span) in (quote_name(node.name), f"`{node.name}`")
 
     def _find_scalar(self, node: SyntaxNode, scope: Scope) -> str | None:

@@ -15,6 +15,7 @@ from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
+from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.sql.conditions import ConditionJoiner, has_query, read_query_condition
 from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
 from headrace.core.plan.sql.having_queries import lift_having
@@ -220,7 +221,11 @@ class SelectBuilder:
         texts = {str(text) for _, text, _ in columns}
         if not {quote_name(name) for name in ranked.key} <= texts:
             draft = self._start_anew(draft, "top")
-        if not self._is_whole(columns, draft) or "top" in draft.clauses:
+        natural = [
+            *draft.inputs[0].schema.names,
+            *((RANK_COLUMN,) if "top" in draft.clauses else ()),
+        ]
+        if "with_" in draft.clauses or not _are_named(columns, natural):
             draft.clauses["select"] = write_select(columns, self.texts)
         return self._with_columns(draft, columns)
 
@@ -296,6 +301,12 @@ def make_distinct(draft: Draft, columns: Columns, writer: StepWriter, place: Spa
     columns = [(name, texts.name(quote_name(name), at), at) for name, _, at in columns]
     draft.clauses["select"] = write_select(columns, texts)
     return columns
+
+
+def _are_named(columns: Columns, names: list[str]) -> bool:
+    """Whether the columns of a result are those of these names, unchanged and in this order."""
+    written = [(name, str(text)) for name, text, _ in columns]
+    return written == [(name, quote_name(name)) for name in names]
 
 
 def _is_known(node: SyntaxNode, scope: Scope) -> bool:

@@ -15,7 +15,6 @@ from headrace.core.plan.sql.joins import Joiner, JoinSides
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.steps import Draft
 from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
-from headrace.core.plan.sql.time_bounds import find_time_bounds
 from headrace.core.sql.syntax_tree import Query, Select, Subquery, find_subqueries
 from headrace.core.types.data_types import quote_name
 
@@ -79,9 +78,7 @@ class ConditionJoiner:
         sides = self.joiner.make_sides(draft, right)
         if condition.subject is not None:
             self._check_not_in(condition, sides, value)
-        bounds = None
-        if sides.left.has_event_time and sides.right.has_event_time:
-            bounds = find_time_bounds(correlated, sides.scope, sides.names[0])
+        bounds = self.joiner.find_bounds(sides, correlated)
         texts = self.texts
         conditions = [
             texts.condition(each, _make_scope(sides))

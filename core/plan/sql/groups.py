@@ -20,6 +20,7 @@ from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.clauses.keyed import Ttl
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
+from headrace.core.plan.nodes import Append
 from headrace.core.plan.sql.items import (
     Item,
     has_aggregate,
@@ -34,6 +35,7 @@ from headrace.core.plan.sql.windows import (
     WINDOW_END,
     WINDOW_START,
     GroupWindow,
+    find_end_window,
     is_window,
     read_window,
 )
@@ -147,6 +149,9 @@ class GroupBuilder:
                 failed = True
         if failed:
             raise RejectedQuery
+        if self.window is None and isinstance(self.draft.inputs[0].kind, Append):
+            found = (find_end_window(key.node, self.scope) for key in self._keys.values())
+            self.window = next(filter(None, found), None)
 
     def _is_all(self, items: tuple[SyntaxNode, ...]) -> bool:
         """Whether it is `group by all`."""

@@ -64,7 +64,10 @@ class Joiner:
         taken = self._find_joining(sides.scope) if is_inner and may_filter else []
         if kind == "cross":
             conditions += taken
-        bounds = self._find_bounds(sides, [*conditions, *(taken if kind == "inner" else ())])
+        as_of = self._is_as_of(written, sides)
+        bounds = self.find_bounds(
+            sides, [*conditions, *(taken if kind == "inner" else ())], as_of=as_of
+        )
         using = self._list_using(written, sides)
         if not conditions and not using:
             self._reject_missing_condition(written)
@@ -75,7 +78,6 @@ class Joiner:
         )
         used = {each.span for each in (*conditions, *(bounds.conditions if bounds else ()))}
         self.conditions[:] = [each for each in self.conditions if each.span not in used]
-        as_of = self._is_as_of(written, sides)
         types: Mapping[JoinKind, JoinType] = {"cross": "inner"}
         type = types.get(kind) or kind
         join = self.make_join(sides, type, on, bounds, as_of=as_of)  # type: ignore[arg-type]
@@ -172,10 +174,15 @@ class Joiner:
                 found.append(each)
         return found
 
-    def _find_bounds(self, sides: JoinSides, conditions: list[SyntaxNode]) -> WithinBounds | None:
-        if not (sides.left.has_event_time and sides.right.has_event_time):
+    def find_bounds(
+        self, sides: JoinSides, conditions: list[SyntaxNode], *, as_of: bool = False
+    ) -> WithinBounds | None:
+        """Return the bounds in time that conditions set to both inputs, if they do."""
+        inputs = (sides.left, sides.right)
+        if not all(each.has_event_time for each in inputs):
             return None
-        return find_time_bounds(conditions, sides.scope, sides.names[0])
+        may_be_equal = not as_of and all(isinstance(each.kind, nodes.Append) for each in inputs)
+        return find_time_bounds(conditions, sides.scope, sides.names[0], may_be_equal=may_be_equal)
 
     def _reject_missing_condition(self, written: JoinedTable) -> None:
         if written.kind == "cross":
@@ -241,11 +248,9 @@ class Joiner:
             one, other = (_get_column(sides.columns(side), name) for side in (0, 1))
             text = {"full": f"coalesce({one.text}, {other.text})", "right": other.text}
             column = other if join.type == "right" else one
-            merged.append(
-                ScopeColumn("", column.field, text.get(join.type, one.text), is_time=False)
-            )
+            merged.append(ScopeColumn("", column.field, text.get(join.type, one.text)))
         columns = (
-            replace(each, is_time=False, in_star=each.in_star and each.name not in using)
+            replace(each, time=None, in_star=each.in_star and each.name not in using)
             for each in sides.scope.columns
         )
         return Scope((*merged, *columns))

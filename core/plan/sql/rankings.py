@@ -151,7 +151,7 @@ def write_ranking(
     if ranking.count == 1 and isinstance(source.kind, nodes.Append) and source.has_event_time:
         order = ranking.window.order_by
         time = find_column(order[0].expression, scope) if len(order) == 1 else None
-        if time is not None and time.is_time and keys and not any(e for _, e in keys):
+        if time is not None and time.time is not None and keys and not any(e for _, e in keys):
             is_last = order[0].is_descending
             key = tuple(Assignment(name, None) for name, _ in keys)
             dedup = make_dedup(key, ttl, keeps_last=is_last)

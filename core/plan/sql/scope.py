@@ -13,6 +13,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 )
 from headrace.core.expressions.resolver import CLOCK_FUNCTIONS, ExpressionResolver
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
+from headrace.core.plan.sql.time_columns import TimeColumn, TimeColumns
 from headrace.core.types.data_types import Field, Schema, quote_name
 
 
@@ -29,14 +30,19 @@ class ScopeColumn:
     """The input of the step's join that has it; "" in a step without a join."""
     stored: str = ""
     """Its name in that input."""
-    is_time: bool = False
-    """Whether it is the event time of its rows."""
+    time: TimeColumn | None = None
+    """Its distance from the event time of its rows, if it tells that."""
     in_star: bool = True
 
     @property
     def name(self) -> str:
         """Its name in the query."""
         return self.field.name
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is the event time of its rows."""
+        return self.time is not None and self.time.after_us == 0
 
     def is_written_as(self, node: SyntaxNode) -> bool:
         """Whether an expression of the step may keep a name as it is written."""
@@ -153,7 +159,7 @@ def list_columns(node: SyntaxNode, scope: Scope) -> list[ScopeColumn]:
 def scope_of_table(
     table: str,
     fields: Iterable[Field],
-    times: frozenset[str],
+    times: TimeColumns,
     renamed: Mapping[str, str] | None = None,
 ) -> Scope:
     """Return the columns of a table; `renamed` has other names for some of them."""
@@ -165,7 +171,7 @@ def scope_of_table(
                 replace(field, name=names.get(field.name, field.name)),
                 quote_name(field.name),
                 stored=field.name,
-                is_time=field.name in times,
+                time=times.get(field.name),
             )
             for field in fields
         )

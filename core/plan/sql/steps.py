@@ -41,7 +41,7 @@ class Relation:
 
     def rename(self, table: str, columns: Mapping[str, str] | None = None) -> Relation:
         """Return it under another name."""
-        times = frozenset(each.stored for each in self.scope.columns if each.is_time)
+        times = {c.stored: c.time for c in self.scope.columns if c.time is not None}
         return replace(self, scope=scope_of_table(table, self.schema, times, columns))
 
 
@@ -164,7 +164,7 @@ class StepWriter:
                 for own, each in kept
             )
         made = self.write(draft, name)
-        times = {c.stored for c in made.scope.columns if c.is_time}
+        times = {c.stored: c.time for c in made.scope.columns}
         fields = {f.name: f for f in made.schema}
         return replace(
             made,
@@ -176,7 +176,7 @@ class StepWriter:
                         text=quote_name(own),
                         side="",
                         stored=own,
-                        is_time=own in times,
+                        time=times[own],
                     )
                     for own, each in kept
                 )

@@ -1,7 +1,7 @@
 """Conditions on the time between two rows, as the `within` of a join.
 
 `p.at between o.at and o.at + interval 1 hour` says how much later than its order a payment may be,
-if both columns are the event times of their rows.
+if both columns are the event times of their rows. Equal times are bounds too, and stay a condition.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _FLIPPED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Time:
-    """The event time of a side of a join, moved by some time."""
+class MovedTime:
+    """The event time of one side of a join, moved by some time."""
 
     side: str
     moved: timedelta
@@ -37,20 +37,24 @@ class WithinBounds:
 
 
 def find_time_bounds(
-    conditions: Iterable[SyntaxNode], scope: Scope, left: str
+    conditions: Iterable[SyntaxNode], scope: Scope, left: str, *, may_be_equal: bool
 ) -> WithinBounds | None:
-    """Return the bounds that conditions set to both sides; None if one is missing."""
+    """Return the bounds that conditions set to both sides; None if one is missing.
+
+    With `may_be_equal`, an equality of times is a bound.
+    """
     least: timedelta | None = None
     most: timedelta | None = None
     found: list[SyntaxNode] = []
     for condition in conditions:
-        bounds = [*_list_bounds(condition, scope, left)]
+        is_equality = isinstance(condition, CallNode) and condition.name == "="
+        bounds = [*_list_bounds(condition, scope, left)] if may_be_equal or not is_equality else []
         for is_lower, bound in bounds:
             if is_lower:
                 least = bound if least is None else max(least, bound)
             else:
                 most = bound if most is None else min(most, bound)
-        if bounds:
+        if bounds and not is_equality:
             found.append(condition)
     if least is None or most is None or least > most:
         return None
@@ -69,6 +73,9 @@ def _list_bounds(node: SyntaxNode, scope: Scope, left: str) -> Iterator[tuple[bo
             ]
             if None not in both:
                 yield from (each for each in both if each is not None)
+        case "=", (one, other):
+            both = [_find_bound(one, sign, other, scope, left) for sign in (">=", "<=")]
+            yield from (each for each in both if each is not None)
         case (("<=" | ">=" | "<" | ">"), (one, other)):
             bound = _find_bound(one, node.name, other, scope, left)
             if bound is not None:
@@ -79,7 +86,7 @@ def _find_bound(
     one: SyntaxNode, sign: str, other: SyntaxNode, scope: Scope, left: str
 ) -> tuple[bool, timedelta] | None:
     """Return the bound of a comparison of the times of both sides."""
-    first, second = _find_time(one, scope), _find_time(other, scope)
+    first, second = find_time(one, scope), find_time(other, scope)
     if first is None or second is None or first.side == second.side:
         return None
     if first.side == left:
@@ -90,17 +97,20 @@ def _find_bound(
     return sign.startswith(">"), bound + strict
 
 
-def _find_time(node: SyntaxNode, scope: Scope) -> _Time | None:
+def find_time(node: SyntaxNode, scope: Scope) -> MovedTime | None:
+    """Return the distance of an expression from the event time of rows, if it tells that."""
     if isinstance(node, CallNode) and node.name in ("+", "-") and len(node.arguments) == 2:
         one, other = node.arguments
         if node.name == "+" and read_interval(one) is not None:
             one, other = other, one
-        length, time = read_interval(other), _find_time(one, scope)
+        length, time = read_interval(other), find_time(one, scope)
         if length is None or time is None:
             return None
-        return _Time(time.side, time.moved + (length if node.name == "+" else -length))
+        return MovedTime(time.side, time.moved + (length if node.name == "+" else -length))
     column = find_column(node, scope)
-    return _Time(column.side, timedelta()) if column is not None and column.is_time else None
+    if column is None or column.time is None:
+        return None
+    return MovedTime(column.side, timedelta(microseconds=column.time.after_us))
 
 
 def find_column(node: SyntaxNode, scope: Scope) -> ScopeColumn | None:

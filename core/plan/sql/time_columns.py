@@ -1,64 +1,106 @@
-"""Which columns of a stream are the event time of its rows.
+"""Which columns of a stream tell the event time of its rows.
 
 `tumble(at, interval 1 minute)` names a column, and windows go by the event time of rows: both are
-the same if the source says `event_time: at`, and the steps between pass the column on.
+the same if the source says `event_time: at`, and the steps between pass the column on. The event
+time of the result of a window is a microsecond before `window_end`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import AsOfMatch, BroadcastMatch
+from headrace.core.plan.nodes.windows import Cumulate, Slide, Tumble, Window
 
-NONE: frozenset[str] = frozenset()
+
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """The distance between a column and the event time of its rows."""
+
+    after_us: int = 0
+    windows: Tumble | None = None
+    """For ends of windows: adjacent windows, one of which ends at each value of the column."""
+
+
+WINDOW_END = "window_end"
+TimeColumns = Mapping[str, TimeColumn]
 
 
 def find_time_columns(
     stream: nodes.Stream, parts: Mapping[str, nodes.Source | nodes.Step]
-) -> frozenset[str]:
-    """Return the columns of a stream that are the event time of its rows."""
+) -> TimeColumns:
+    """Return the columns of a stream that tell the event time of its rows."""
     producers = {out.name: part for part in parts.values() for out in part.outputs}
     return _find_in(stream.name, producers)
 
 
-def _find_in(name: str, producers: Mapping[str, nodes.Source | nodes.Step]) -> frozenset[str]:
+def _find_in(name: str, producers: Mapping[str, nodes.Source | nodes.Step]) -> TimeColumns:
     """Return the columns of the stream of a name, by the part that produces it."""
     part = producers.get(name)
     match part:
         case nodes.Source(event_time=str() as time):
-            return frozenset({time} & {*part.schema.names})
+            return {time: TimeColumn()} if time in part.schema.names else {}
         case nodes.Step(inputs=inputs) if name not in part.side_outputs:
             found = [_find_in(each, producers) for each in inputs]
-            times = frozenset.intersection(*found)
+            times: TimeColumns = {
+                name: time
+                for name, time in found[0].items()
+                if all(each.get(name) == time for each in found)
+            }
             if part.operations and isinstance(part.operations[0], nodes.Join):
                 times = found[0]
             for operation in part.operations:
                 times = _after(operation, times)
             return times
-    return NONE
+    return {}
 
 
-def _after(operation: nodes.Operation, times: frozenset[str]) -> frozenset[str]:
-    """Return the columns of the event time after an operation."""
+def _after(operation: nodes.Operation, times: TimeColumns) -> TimeColumns:
+    """Return the columns that tell the event time after an operation."""
     match operation:
         case nodes.Project(columns=columns):
-            return frozenset(
-                column.name
-                for column in columns
-                if isinstance(column.value, ColumnReference) and column.value.name in times
-            )
+            return _select(columns, times)
         case nodes.Explode():
-            return times - {column.name for column in operation.added_columns}
+            added = {column.name for column in operation.added_columns}
+            return {name: time for name, time in times.items() if name not in added}
         case nodes.Join(matching=AsOfMatch() | BroadcastMatch(), left=left):
-            return frozenset(
-                column.name
-                for column in left.columns
-                if isinstance(column.value, ColumnReference) and column.value.name in times
-            )
+            return _select(left.columns, times)
+        case nodes.Aggregate(window=Window() as window, key=key) if not (
+            window.uses_processing_time or window.can_fire_again or not window.has_bounds
+        ):
+            windows = _find_adjacent(window)
+            ends = {
+                name: time
+                for name, time in _select(key, times).items()
+                if time.windows == window.shape
+            }
+            return {**ends, WINDOW_END: TimeColumn(1, windows)}
         case nodes.Filter() | nodes.Route() | nodes.Dedup() | nodes.WeightConversion():
             return times
         case nodes.ChangelogConversion(output="retract"):
             return times
-    return NONE
+    return {}
+
+
+def _select(columns: Iterable[nodes.ComputedColumn], times: TimeColumns) -> TimeColumns:
+    """Return the columns that are others unchanged."""
+    return {
+        column.name: times[column.value.name]
+        for column in columns
+        if isinstance(column.value, ColumnReference) and column.value.name in times
+    }
+
+
+def _find_adjacent(window: Window) -> Tumble:
+    """Return adjacent windows, one of which ends where any of these windows ends."""
+    match window.shape:
+        case Tumble() as shape:
+            return shape
+        case Slide(size, every, offset):
+            return Tumble(every, (size + offset) % every)
+        case Cumulate(_, every, offset):
+            return Tumble(every, offset % every)
+    return Tumble(1)

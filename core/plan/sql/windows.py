@@ -18,7 +18,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 from headrace.core.pipeline.clauses.windows import Window
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.texts import QueryTexts
-from headrace.core.plan.sql.time_bounds import find_column, read_interval
+from headrace.core.plan.sql.time_bounds import find_column, find_time, read_interval
 from headrace.core.types.data_types import STRING, Interval
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
@@ -59,10 +59,13 @@ class GroupWindow:
     """The window of a `group by`."""
 
     clause: Window
-    call: CallNode
+    call: CallNode | None = None
+    """Its call; None if a key is the end of a window, and its name means that."""
 
     def find_bound(self, node: SyntaxNode) -> str:
         """Return the text of a start, an end or both; "" for other nodes."""
+        if self.call is None:
+            return ""
         struct = _FORMS[self.call.name].struct
         match node:
             case Name(name=("window_start" | "window_end") as name):
@@ -76,6 +79,17 @@ class GroupWindow:
                     return ""
                 return f"named_struct('start', {WINDOW_START}, 'end', {WINDOW_END})"
         return ""
+
+
+def find_end_window(node: SyntaxNode, scope: Scope) -> GroupWindow | None:
+    """Return the window of groups whose key is the end of a window of their rows, if it is."""
+    column = find_column(node, scope)
+    windows = None if column is None or column.time is None else column.time.windows
+    if windows is None:
+        return None
+    size, offset = (timedelta(microseconds=us) for us in (windows.size_us, windows.offset_us))
+    keys: dict[str, Any] = {"tumble": size, **({"offset": offset} if offset else {})}
+    return GroupWindow(Window.model_construct(**keys))
 
 
 def read_window(call: CallNode, scope: Scope, texts: QueryTexts, *, timed: bool) -> GroupWindow:
@@ -100,10 +114,14 @@ def _check_time(
     call: CallNode, time: SyntaxNode, scope: Scope, texts: QueryTexts, *, timed: bool
 ) -> None:
     """Check that the time of a window is the event time of its rows."""
-    column = find_column(time, scope)
-    if column is not None and column.is_time:
+    column, moved = find_column(time, scope), find_time(time, scope)
+    if moved is not None and not moved.moved:
         return
-    times = [each.name for each in scope.columns if each.is_time]
+    times = [each.name for each in scope.columns if each.is_time] or [
+        f"{each.name} - interval {each.time.after_us} microsecond"
+        for each in scope.columns
+        if each.time is not None
+    ]
     if column is None and isinstance(time, Name | Member):
         texts.write(time, scope)  # its error says which columns there are
     message = f"{call.name} goes by the event time of rows, and {texts.cut(time.span)} is not it"

@@ -125,6 +125,35 @@ CASES = {
         "q: {from: orders, key: customer, top: {n: 2, by: amount desc},"
         " select: {id: id, customer: customer, amount: amount, tags: tags, at: at, rn: rank}}",
     ),
+    "top with its rank": (
+        "select *, row_number() over (partition by customer order by amount desc) as rank"
+        " from orders qualify rank <= 2",
+        "q: {from: orders, key: customer, top: {n: 2, by: amount desc}}",
+    ),
+    "window of results": (
+        "with counts as (select customer, count(*) as n, window_end as ends from orders"
+        " group by customer, hop(at, interval 2 seconds, interval 10 seconds))"
+        " select ends, max(n) as most from counts group by ends",
+        "counts: {from: orders, key: customer, window: {slide: 10s, every: 2s},"
+        " aggregate: {n: count(*)}, select: {customer: customer, n: n, ends: window_end}}\n"
+        "  q: {from: counts, key: ends, window: {tumble: 2s}, aggregate: {most: max(n)},"
+        " select: [ends, most]}",
+    ),
+    "longer window of results": (
+        "with counts as (select customer, count(*) as n, window_end from orders"
+        " group by customer, tumble(at, interval 10 seconds))"
+        " select max(n) as most from counts"
+        " group by tumble(window_end - interval 1 microsecond, interval 1 minute)",
+        "counts: {from: orders, key: customer, window: {tumble: 10s}, aggregate: {n: count(*)},"
+        " select: [customer, n, window_end]}\n"
+        "  q: {from: counts, window: {tumble: 1m}, aggregate: {most: max(n)}, select: [most]}",
+    ),
+    "equal times": (
+        "select o.id, paid from orders o left join payments p on o.id = p.order and p.at = o.at",
+        "q: {join: {left: {from: orders, as: o}, right: {from: payments, as: p},"
+        " on: o.id = p.order and p.at = o.at, type: left, within: [0s, 0s]},"
+        " select: {id: o.id, paid: paid}}",
+    ),
     "dedup": (
         "select id, customer from orders"
         " qualify row_number() over (partition by customer order by at desc) = 1",

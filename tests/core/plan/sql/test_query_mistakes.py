@@ -84,6 +84,14 @@ MISTAKES = {
             " it [write at]"
         ],
     ),
+    "window of ends of windows": (
+        "select count(*) as n from (select window_end as ends from orders"
+        " group by tumble(at, interval 1 minute)) group by tumble(ends, interval 1 hour)",
+        [
+            "ends: tumble goes by the event time of rows, and ends is not it"
+            " [write ends - interval 1 microsecond]"
+        ],
+    ),
     "no event time": (
         "select count(*) as n from plain group by tumble(at, interval 1 minute)",
         [

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
+from headrace.core.plan.describe import describe_matching
+from headrace.core.plan.nodes.matching import IntervalMatch
 from headrace.core.plan.nodes.windows import Ttl
 from tests.support.sql_steps import build_query, build_steps, write_query
 
@@ -53,6 +55,20 @@ STEPS = {
             "q@o-c": "orders, moves@retract: on o.customer = c.id; "
             "select o.id, o.customer = customer, o.amount = amount, c.id, c.city = city",
             "q": "q@o-c: key city = `c.city`, aggregate total = sum(`o.amount`)",
+        },
+    ),
+    "groups by a star of a join": (
+        "select p.*, count(*) as n from payments p join moves m on p.order = m.id group by all",
+        {
+            "q": "q@p-m: key order = `p.order`, paid = `p.paid`, at = `p.at`, "
+            "aggregate n = count(*)",
+        },
+    ),
+    "first rows of a star of a join": (
+        "select p.* from payments p join orders o on o.id = p.order"
+        " qualify row_number() over (partition by p.order order by amount) = 1",
+        {
+            "q": "q@top@retract: select order = `p.order`, paid = `p.paid`, at = `p.at`",
         },
     ),
     "columns without the key": (
@@ -196,6 +212,18 @@ def test_ttl_limits_what_is_stored_of_facts(tmp_path: Path) -> None:
     (dedup, _), (counts, *_) = steps["q@a"].operations, steps["q@b"].operations
     assert isinstance(dedup, nodes.Dedup) and dedup.ttl == Ttl(3_600_000_000)
     assert isinstance(counts, nodes.Aggregate) and counts.ttl is None
+
+
+def test_times_of_a_window_bound_a_join(tmp_path: Path) -> None:
+    sql = (
+        "select id from orders join (select max(amount) as most, window_end as ends from orders"
+        " group by tumble(at, interval 10 seconds)) m on amount = most"
+        " where at between ends - interval 10 seconds and ends"
+    )
+    join = build_steps(tmp_path, write_query(sql))["q"].operations[0]
+    assert isinstance(join, nodes.Join)
+    assert join.matching == IntervalMatch(-1, 9_999_999)
+    assert describe_matching(join) == "m from -1us to 9999999us later"
 
 
 def test_query_that_nothing_reads_is_warned_of(tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ def step_us(query: str) -> int:
     return STEPS.get(query, MINUTES)
 
 
-def connectors(query: str) -> Connectors:
-    """Those that ship, the site's events being in memory."""
+def connectors(query: str, count: int = EVENTS, apart_us: int | None = None) -> Connectors:
+    """Those that ship, the site's events being in memory: that number, at that distance."""
     side = NEXMARK.source
     assert side is not None
-    made = partial(_from_memory, step_us(query))
+    made = partial(_from_memory, apart_us or step_us(query), count)
     return {
         **REGISTRY,
         "nexmark": replace(
@@ -89,11 +89,13 @@ def connectors(query: str) -> Connectors:
     }
 
 
-def _from_memory(step_us: int, source: nodes.Source, surroundings: RunContext) -> MemorySource:
+def _from_memory(
+    step_us: int, count: int, source: nodes.Source, surroundings: RunContext
+) -> MemorySource:
     options = source.options
     assert isinstance(options, NexmarkSource)
-    frame = events(options.stream, step_us)
-    size = BLOCK * frame.height // EVENTS
+    frame = events(options.stream, step_us, count)
+    size = max(BLOCK * frame.height // EVENTS, 1)
     blocks = [frame.slice(at, size) for at in range(0, frame.height, size)]
     splits = {str(at): list(_paced(blocks[at::SPLITS])) for at in range(SPLITS)}
     return MemorySource(source, splits, None, False)
@@ -137,9 +139,9 @@ def _written(value: object) -> object:
     return value
 
 
-def output(query: str, site: Path) -> Rows:
+def output(query: str, site: Path, folder: str = "nexmark") -> Rows:
     """Read the output of a pipeline below a site; as a table, if the pipeline emits changes."""
-    parts = sorted((site / "build" / "nexmark" / query).rglob("part-*"), key=in_order)
+    parts = sorted((site / "build" / folder / query).rglob("part-*"), key=in_order)
     rows: Iterator[Row] = (row for part in parts for row in _read(part))
     if query in CHANGES:
         rows = ended(rows, CHANGES[query])

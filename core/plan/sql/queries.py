@@ -124,7 +124,7 @@ class QueryCompiler:
             )
         else:
             draft = self._build_body(body, path)
-            named = [Item(n, place, Name(place, n), None) for n, _, place in draft.columns]
+            named = [Item(n, place, Name(place, n)) for n, _, place in draft.columns]
             order = [(each, self._find_result(each, named)) for each in query.order_by]
         visible = [c for c in draft.columns if c[0] not in {item.name for item in hidden}]
         names = [name for name, _, _ in visible]

@@ -109,8 +109,8 @@ def test_joins_open_declared_states_after_rows(step: str) -> None:
 def test_stored_states_are_declared(tmp_path: Path, stored: Stored) -> None:
     """What was opened after rows came, by the code of that time, is declared by the code of today.
 
-    But for what the operator of a broadcast opened where rows never wait, and for steps whose states
-    are described otherwise today: they read the old ones at a resume.
+    But for what the operator of a broadcast opened where rows never wait, and for steps whose
+    states are described otherwise today: they read the old ones at a resume.
     """
     with tarfile.open(HERE / stored.name / "memory.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")

@@ -26,6 +26,7 @@ from headrace.cli.new import new
 from headrace.cli.process_setup import exit_on_interrupt, raise_on_interrupt
 from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
+from headrace.cli.shell_query.command import query
 from headrace.cli.state.state_commands import state
 from headrace.cli.validate import validate
 
@@ -51,7 +52,7 @@ def headrace() -> None:
 
 
 COMMANDS = (
-    *(new, validate, explain, run_command),
+    *(new, validate, explain, run_command, query),
     *(jobs, savepoint, stop, rescale, state),
     *(functions, schema, completion),
 )

@@ -52,8 +52,9 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
         raise Refusal("wanted a file for parquet", "--to FILE names it")
     with open_snapshot(what, home) as snapshot:
         from headrace.cli.state.sql_tables import build_tables
+        from headrace.cli.state.table_output import write_table
 
-        _write_answer(_run_query(sql, build_tables(snapshot)), form, to)
+        write_table(_run_query(sql, build_tables(snapshot)), form, to)
 
 
 def _run_query(sql: str, known: Mapping[str, TableFactory]) -> Table:
@@ -139,53 +140,3 @@ def _locate(sql: str, span: Span) -> Location:
     text = sql[start:].partition("\n")[0]
     length = min(span.end - start, len(text)) - (span.start - start)
     return Location("query", line + 1, span.start - start + 1, max(length, 1), text)
-
-
-def _write_answer(answer: Table, form: str, to: str | None) -> None:
-    if form == "parquet":
-        assert to is not None
-        answer.rows.write_parquet(to)
-        return
-    text = _format_answer(answer, form, shorten=to is None)
-    if to is None:
-        click.echo(text)
-    else:
-        with open(to, "w", encoding="utf-8") as file:
-            file.write(f"{text}\n")
-
-
-def _format_answer(answer: Table, form: str, *, shorten: bool) -> str:
-    import json
-    import sys
-
-    from headrace.cli.state.values import format_table, to_plain_rows
-
-    types = {field.name: field.type for field in answer.schema}
-    if form == "table":
-        return format_table(answer.rows, types, shorten=shorten and sys.stdout.isatty())
-    rows = to_plain_rows(answer.rows, types)
-    if form == "json":
-        return json.dumps(rows, indent=2, ensure_ascii=False)
-    return _format_csv(
-        [answer.schema.names, *([_format_cell(value) for value in row.values()] for row in rows)]
-    )
-
-
-def _format_csv(lines: Iterable[Iterable[str]]) -> str:
-    import csv
-    import io
-
-    to = io.StringIO()
-    csv.writer(to, lineterminator="\n").writerows(lines)
-    return to.getvalue().rstrip("\n")
-
-
-def _format_cell(value: object) -> str:
-    import json
-
-    match value:
-        case None:
-            return ""
-        case str():
-            return value
-    return json.dumps(value, ensure_ascii=False)

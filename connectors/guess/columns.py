@@ -41,6 +41,8 @@ class SchemaGuess:
     row_count: int
     is_complete: bool
     notes: tuple[str, ...] = ()
+    delimiter: str = ","
+    """The delimiter of CSV."""
 
     def describe_guess(self) -> list[str]:
         """Return notes for the user about the guess, a line each."""
@@ -136,7 +138,13 @@ def _guess_csv(head: FileHead) -> SchemaGuess:
     columns = tuple(GuessedColumn(n, s.type, s.doubt) for n, s in zip(names, seen, strict=True))
     whole = not head.is_cut and len(rows) <= MAX_ROWS + 1
     return SchemaGuess(
-        head.name, "csv", columns, len(values), whole, tuple(notes[delimiter == "," :])
+        head.name,
+        "csv",
+        columns,
+        len(values),
+        whole,
+        tuple(notes[delimiter == "," :]),
+        delimiter,
     )
 
 

@@ -48,13 +48,17 @@ _FOREIGN_HINTS = {
 }
 
 
-def parse_query(text: str) -> Query:
+def parse_query(text: str, *, takes_paths: bool = False) -> Query:
     """Return the query that a text says, or raise an ExpressionError.
+
+    With `takes_paths`, a text is a table as well: the path of files.
 
     >>> parse_query("select a, b + 1 from t").body.items[1].name
     'b + 1'
     """
-    return QueryParser(text.rstrip().removesuffix(";")).parse()
+    parser = QueryParser(text.rstrip().removesuffix(";"))
+    parser.takes_paths = takes_paths
+    return parser.parse()
 
 
 class QueryParser(ClauseParser):

@@ -33,10 +33,14 @@ WINDOW_TABLE_HINT = (
     "group by tumble(time, interval 10 seconds), hop(...), cumulate(...) or session(...)"
 )
 QUOTES_HINT = "a name is quoted with `, a text with ' or \""
+PATH_HINT = f"{QUOTES_HINT}; headrace query reads files by their path"
 
 
 class TableParser(RecursiveDescentParser):
     """A parser of tables; the queries in parentheses are its subclass's."""
+
+    takes_paths = False
+    """Whether a text is a table: the path of files."""
 
     @abstractmethod
     def parse_whole_query(self) -> Query:
@@ -107,10 +111,10 @@ class TableParser(RecursiveDescentParser):
         if self.is_at("values"):
             query = self.parse_whole_query()
             return self._name_query(query, start.span.extend_to(self.previous_token.span))
-        if self.current_token.kind == "string":
+        if start.kind == "string" and not self.takes_paths:
             message = f"wanted the name of a table, got {start.text}"
-            raise ExpressionError(message, start.span, QUOTES_HINT)
-        name = self.parse_name("the name of a table")
+            raise ExpressionError(message, start.span, PATH_HINT)
+        name = self.take() if start.kind == "string" else self.parse_name("the name of a table")
         span, written = name.span, name.value
         while self.accept("."):
             part = self.parse_name("a name")
@@ -122,7 +126,9 @@ class TableParser(RecursiveDescentParser):
             what = _TABLE_CLAUSES[self.current_token.text.lower()]
             raise ExpressionError(f"{what} is not supported", self.current_token.span)
         alias, alias_span, columns = self._parse_alias()
-        return TableName(span, written, alias or written, alias_span or span, columns, as_of)
+        if not alias:
+            alias = _name_path(written) if start.kind == "string" or "/" in written else written
+        return TableName(span, written, alias, alias_span or span, columns, as_of)
 
     def _parse_as_of(self) -> SyntaxNode | None:
         if not (self.is_at("for") and self.next_token.text.lower() == "system_time"):
@@ -210,6 +216,16 @@ class TableParser(RecursiveDescentParser):
     def _parse_column(self) -> Name:
         token = self.parse_name("the name of a column")
         return Name(token.span, token.value)
+
+
+def _name_path(path: str) -> str:
+    """Return the name of a table that is the path of files: that of the file, without its endings.
+
+    >>> _name_path("in/orders.jsonl.gz"), _name_path("orders/*.jsonl")
+    ('orders', '')
+    """
+    name = path.rstrip("/").rpartition("/")[2].partition(".")[0]
+    return name if name.isidentifier() else ""
 
 
 def _lateral_error(span: Span) -> ExpressionError:

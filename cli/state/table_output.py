@@ -1,0 +1,75 @@
+"""A table as output of a command: for people, as JSON, CSV or Parquet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from headrace.cli.state.sql_tables import Table
+
+CHUNK_ROWS = 10_000
+"""The number of rows that are converted at once where each is a line."""
+
+
+def write_table(table: Table, form: str, to: str | None) -> None:
+    """Write a table to a file, or to standard output.
+
+    `form` is `table`, `csv`, `parquet` (to a file), `json` (an array), or `jsonl`: an object a
+    line.
+    """
+    if form == "parquet":
+        assert to is not None, "the command has asked for a file"
+        table.rows.write_parquet(to)
+    elif to is None:
+        for text in _format_table(table, form, shorten=True):
+            click.echo(text)
+    else:
+        with open(to, "w", encoding="utf-8") as file:
+            file.writelines(f"{text}\n" for text in _format_table(table, form, shorten=False))
+
+
+def _format_table(table: Table, form: str, *, shorten: bool) -> Iterator[str]:
+    """Yield a table as text, in pieces of whole lines without their last line end."""
+    import json
+
+    from headrace.cli.state.values import format_table, to_plain_rows
+
+    types = {field.name: field.type for field in table.schema}
+    if form == "table":
+        yield format_table(table.rows, types, shorten=shorten and sys.stdout.isatty())
+        return
+    if form == "json":
+        yield json.dumps(to_plain_rows(table.rows, types), indent=2, ensure_ascii=False)
+        return
+    if form == "csv":
+        yield _format_csv([table.schema.names])
+    for start in range(0, table.rows.height, CHUNK_ROWS):
+        rows = to_plain_rows(table.rows[start : start + CHUNK_ROWS], types)
+        if form == "csv":
+            yield _format_csv([_format_cell(value) for value in row.values()] for row in rows)
+        else:
+            yield "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+
+
+def _format_csv(lines: Iterable[Iterable[str]]) -> str:
+    import csv
+    import io
+
+    to = io.StringIO()
+    csv.writer(to, lineterminator="\n").writerows(lines)
+    return to.getvalue().rstrip("\n")
+
+
+def _format_cell(value: object) -> str:
+    import json
+
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+    return json.dumps(value, ensure_ascii=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -78,11 +78,14 @@ def plan_query(sql: str, given: LoadedPipeline | None) -> ShellQuery:
     except ExpressionError as error:
         raise RejectedSql([_locate_error(error, file)]) from None
     known = given.pipeline if given else Pipeline(Text("query"))
-    tables = {each.name: each for each in reversed(list_table_names(query))}
+    tables = dict[str, TableName]()
+    for each in list_table_names(query):
+        tables.setdefault(each.name, each)
     streams = {str(stream): str(part.name) for part, stream in list_declared_streams(known)}
     paths = [each for name, each in tables.items() if name not in streams]
-    sources = dict(_find_parts(known.sources, known, tables, streams))
-    steps = dict(_find_parts(known.steps, known, tables, streams))
+    needed = _find_needed_parts(known, tables, streams)
+    sources = {name: each for name, each in known.sources.items() if each.name in needed}
+    steps = {name: each for name, each in known.steps.items() if each.name in needed}
     sources.update(_build_sources(paths, file, streams))
     scalar = YamlScalar(file, 0, len(sql), sql, "=")
     text = QueryText(Text(sql, scalar), query)
@@ -92,6 +95,7 @@ def plan_query(sql: str, given: LoadedPipeline | None) -> ShellQuery:
         name=Text(QUERY),
         sql=text,
         keys_at={"sql": text.text, "from": text.text},
+        from_=text.list_tables(),
         input_streams=text.list_tables(),
         states={},
         parallelism=1,
@@ -106,7 +110,9 @@ def plan_query(sql: str, given: LoadedPipeline | None) -> ShellQuery:
     )
     pipeline = replace(known, sources=sources, steps={**steps, QUERY: step}, sinks={ROWS: sink})
     inputs = given.inputs if given else PipelineInputs(Path("query"), None, (), {}, {})
-    plan, problems = build_plan(LoadedPipeline(pipeline, frozenset(), (), inputs))
+    plan, problems = build_plan(
+        LoadedPipeline(pipeline, frozenset(), (), inputs), is_lasting=False
+    )
     problems = tuple(_clean_problem(each, file) for each in problems)
     if plan is None:
         raise RejectedSql(problems)
@@ -135,23 +141,18 @@ def _clean_problem(problem: Problem, file: SourceText) -> Problem:
     return replace(problem, subject="") if at is None or at.file == file.name else problem
 
 
-def _find_parts(
-    parts: Mapping[str, Source] | Mapping[str, Step],
-    known: Pipeline,
-    tables: Iterable[str],
-    streams: Mapping[str, str],
-) -> Iterator[tuple[str, Source | Step]]:
-    """Yield those of the parts of a pipeline that these tables need."""
-    needed, waiting = set[str](), [streams[name] for name in tables if name in streams]
+def _find_needed_parts(
+    known: Pipeline, tables: Iterable[str], streams: Mapping[str, str]
+) -> frozenset[str]:
+    """Return the parts of a pipeline that these tables need; `streams` has the part of each."""
+    needed, waiting = set[str](), [*tables]
     while waiting:
-        name = waiting.pop()
-        if name in needed:
-            continue
-        needed.add(name)
-        step = known.steps.get(name)
-        inputs = step.input_streams if step else ()
-        waiting += [streams[str(each)] for each in inputs if str(each) in streams]
-    yield from ((name, part) for name, part in parts.items() if str(part.name) in needed)
+        name = streams.get(waiting.pop())
+        if name is not None and name not in needed:
+            needed.add(name)
+            step = known.steps.get(name)
+            waiting += [str(each) for each in step.input_streams] if step else []
+    return frozenset(needed)
 
 
 def _build_sources(
@@ -197,12 +198,11 @@ def _locate(span: Span, file: SourceText) -> Location:
 
 def _describe_source(path: str) -> dict[str, object]:
     """Return the keys of a source of these files. Raises ConnectorError or UnreadableFile."""
-    here = os.getcwd()
-    files = find_files(here, path)
+    files = find_files("", path)
     if not files:
-        raise build_no_files_error(here, path)
-    guess = guess_schema(os.path.join(here, files[0]))
-    keys: dict[str, object] = {"files": {"path": os.path.join(here, path)}, "format": guess.format}
+        raise build_no_files_error("", path)
+    guess = guess_schema(files[0])
+    keys: dict[str, object] = {"files": {"path": os.path.abspath(path)}, "format": guess.format}
     if guess.format == "csv":
         keys["csv"] = {"delimiter": guess.delimiter}
     return {**keys, "schema": _describe_columns(guess)}

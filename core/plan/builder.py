@@ -70,9 +70,15 @@ from headrace.core.plan.unions import unite_columns
 from headrace.core.plan.versions import VersionSteps
 
 
-def build_plan(loaded: LoadedPipeline) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
-    """Return the plan if there is no error, and every problem of the file in any case."""
-    builder = PlanBuilder(loaded)
+def build_plan(
+    loaded: LoadedPipeline, *, is_lasting: bool = True
+) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
+    """Return the plan if there is no error, and every problem of the file in any case.
+
+    Without `is_lasting`, somebody waits for the end of the job: no warning says what it stores, or
+    how long it waits.
+    """
+    builder = PlanBuilder(loaded, is_lasting=is_lasting)
     parts = builder.build_parts()
     problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
     if any(problem.severity == "error" for problem in problems):
@@ -88,8 +94,9 @@ def build_plan(loaded: LoadedPipeline) -> tuple[nodes.Plan | None, tuple[Problem
 class PlanBuilder:
     """A single pass over a document; `known` has the columns of every stream seen so far."""
 
-    def __init__(self, loaded: LoadedPipeline) -> None:
+    def __init__(self, loaded: LoadedPipeline, *, is_lasting: bool = True) -> None:
         self.loaded = loaded
+        self.is_lasting = is_lasting
         self.pipeline: Pipeline = loaded.pipeline
         limit = self.pipeline.settings.max_value
         self.report = PlanProblems(folder=loaded.folder, max_value=limit)
@@ -126,8 +133,9 @@ class PlanBuilder:
         sources = [part for part in self.parts.values() if isinstance(part, nodes.Source)]
         steps = [*self.versions.list_needed_steps(sinks)]
         self._check_readers()
-        warn_of_growth(self.pipeline, (*sources, *steps), self.report)
-        warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
+        if self.is_lasting:
+            warn_of_growth(self.pipeline, (*sources, *steps), self.report)
+            warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
         warn_of_late_again(self.pipeline, steps, self.report)
         parts: tuple[nodes.PlanPart, ...] = (*sources, *steps, *sinks)
         check_loops(self.pipeline, parts, self.loaded.folder, self.report)

@@ -1,0 +1,206 @@
+"""`headrace query`: SQL over files at the shell, and what it leaves behind."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from headrace.connectors.collected_rows import CollectedRows
+from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
+from tests.support.cli.command_line import Headrace
+
+ORDERS = (
+    {"id": 1, "city": "Wien", "amount": 20, "at": "2026-01-01T00:00:00Z"},
+    {"id": 2, "city": "Roma", "amount": 5, "at": "2026-01-01T00:00:05Z"},
+    {"id": 3, "city": "Wien", "amount": 7, "at": "2026-01-01T00:00:12Z"},
+    {"id": 4, "city": None, "amount": None, "at": "2026-01-01T00:00:13Z"},
+)
+
+
+@pytest.fixture
+def files(headrace: Headrace) -> Path:
+    """A working folder with orders in two files and cities in CSV."""
+    Path("orders").mkdir()
+    lines = [json.dumps(row) + "\n" for row in ORDERS]
+    Path("orders/1.jsonl").write_text("".join(lines[:2]))
+    Path("orders/2.jsonl.gz").write_bytes(gzip.compress("".join(lines[2:]).encode()))
+    Path("cities.csv").write_text("city;people\nWien;2000000\nRoma;2800000\nLinz;210000\n")
+    return Path.cwd()
+
+
+def list_files(folder: Path) -> set[Path]:
+    return {*folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (
+            "select city, count(*) as n from 'orders/*' group by city order by n desc, city",
+            'city,n\nWien,2\n"",1\nRoma,1\n',
+        ),
+        ("select id from 'orders/*' order by amount desc nulls last", "id\n1\n3\n2\n4\n"),
+        ("select id, amount from 'orders/*' order by 2, id", "id,amount\n4,\n2,5\n3,7\n1,20\n"),
+        ("select id from 'orders/*' order by amount % 7 desc limit 2", "id\n1\n2\n"),
+        ("select id from 'orders/*' order by id limit 2 offset 1", "id\n2\n3\n"),
+        ("select * from cities.csv limit 1", "city,people\nWien,2000000\n"),
+        ("select city from cities.csv except select city from 'orders/*'", "city\nLinz\n"),
+        (
+            "select city from cities.csv union all select city from 'orders/1.jsonl' order by city",
+            "city\nLinz\nRoma\nRoma\nWien\nWien\n",
+        ),
+        (
+            "select c.city, orders.id from cities.csv c left join `orders/1.jsonl` as orders "
+            "on c.city = orders.city order by c.people",
+            "city,id\nLinz,\nWien,1\nRoma,2\n",
+        ),
+        (
+            "with paid as (select * from orders where amount > 6) "
+            "select o.city, count(*) from paid o group by o.city".replace("orders", "'orders'"),
+            "city,count(*)\nWien,2\n",
+        ),
+        ("select id from 'orders/*' where id > 9 order by id", "id\n"),
+        ("select max(amount) as most from orders", "most\n20\n"),
+    ],
+)
+def test_final_rows(headrace: Headrace, files: Path, sql: str, rows: str) -> None:
+    before = list_files(files)
+    ran = headrace("query", sql, "--format", "csv")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == rows
+    assert list_files(files) == before
+
+
+def test_formats(headrace: Headrace, files: Path) -> None:
+    sql = "select id, at from 'orders/1.jsonl' order by id"
+    times = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"]
+    assert headrace("query", sql).out.splitlines()[1] == f"1   {times[0]}"
+    lines = headrace("query", sql, "--format", "json").out.splitlines()
+    wanted = [{"id": at + 1, "at": time} for at, time in enumerate(times)]
+    assert [json.loads(line) for line in lines] == wanted
+    assert headrace("query", sql, "--format", "parquet", "--to", "out.parquet").status == 0
+    ran = headrace("query", "select id, at from out.parquet order by 1", "--format", "json")
+    assert [json.loads(line) for line in ran.out.splitlines()] == wanted
+    assert headrace("query", sql, "--format", "parquet").err == (
+        "headrace: wanted a file for parquet\n      --to FILE names it\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("select cty from cities.csv", '1:8: unknown column "cty"'),
+        ("select city\nfrom cities.csv\nwhere", "3:5: wanted a value, got the end"),
+        ("select city from citys.csv", "1:18: no file matches citys.csv"),
+        ("select city from 'x/*.jsonl'", "1:18: no file matches x/*.jsonl"),
+        ("select a from notes.txt", "1:15: cannot detect the format of notes.txt"),
+        ("select city from cities.csv order by 2", "1:38: wanted a position from 1 to 1, got 2"),
+        ("select distinct city from cities.csv order by people", "1:47: after select distinct"),
+        ("select city from cities.csv order by poeple", '1:38: unknown column "poeple"'),
+        ("delete from cities.csv", '1:1: wanted "select", got "delete"'),
+    ],
+)
+def test_mistakes_have_their_place(
+    headrace: Headrace, files: Path, sql: str, message: str
+) -> None:
+    Path("notes.txt").write_text("hello\n")
+    ran = headrace("query", sql)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith(f"query:{message}")
+    assert "^" in ran.err
+
+
+def test_a_record_that_does_not_fit_the_guess_fails(headrace: Headrace, files: Path) -> None:
+    Path("orders/3.jsonl").write_text('{"id": "four"}\n')
+    ran = headrace("query", "select sum(id) as n from 'orders/*'")
+    assert (ran.status, ran.out) == (1, "")
+    assert "3.jsonl" in ran.err
+
+
+PIPELINE = """\
+name: shop
+sources:
+  orders:
+    files: {path: ../orders, watch: 1s}
+    schema: {id: bigint, city: string, amount: bigint, at: timestamp}
+    event_time: at
+  newest:
+    files: {path: ../orders}
+    schema: {id: bigint, city: string, amount: bigint, at: timestamp}
+    event_time: at
+    table: {key: city}
+steps:
+  vienna: {from: orders, where: city = 'Wien'}
+  cities:
+    sql: select city, amount from newest
+sinks:
+  out: {from: vienna, files: {path: out}}
+"""
+
+
+def test_parts_of_a_pipeline_are_tables(headrace: Headrace, files: Path) -> None:
+    Path("shop").mkdir()
+    Path("shop/shop.yaml").write_text(PIPELINE)
+    before = list_files(files)
+    sql = "select n.city, amount, people from cities n join cities.csv c on n.city = c.city"
+    ran = headrace("query", "-f", "shop/shop.yaml", f"{sql} order by 1", "--format", "csv")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == "city,amount,people\nRoma,5,2800000\nWien,7,2000000\n"
+    ran = headrace("query", "-f", "shop/shop.yaml", "select * from citis")
+    assert ran.status == 2
+    assert 'did you mean "cities"?' in ran.err
+    assert list_files(files) == before
+
+
+def test_ctrl_c_prints_the_rows_so_far(files: Path) -> None:
+    Path("shop").mkdir()
+    Path("shop/shop.yaml").write_text(PIPELINE.replace("where: city", "where: touch() and city"))
+    Path("shop/shop.yaml").write_text(PIPELINE)
+    command = [sys.executable, "-m", "headrace.cli", "query", "-f", "shop/shop.yaml"]
+    sql = "select count(*) as n from orders having n = 4"
+    before = list_files(files)
+    with subprocess.Popen([*command, sql], stdout=-1, stderr=-1, text=True) as process:
+        while not _has_read(process.pid, "2.jsonl.gz"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out, err) == (0, "n\n4\n", "")
+    assert list_files(files) == before
+
+
+def _has_read(pid: int, name: str) -> bool:
+    return any(name in os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_a_step_takes_no_path(headrace: Headrace, files: Path) -> None:
+    Path("p.yaml").write_text(
+        PIPELINE.replace("../", "").replace("from newest", "from 'cities.csv'")
+    )
+    ran = headrace("validate", "p.yaml")
+    assert ran.status == 2
+    assert "wanted the name of a table, got 'cities.csv'" in ran.err
+    assert "headrace query reads files by their path" in ran.err
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_changes_are_folded_however_they_are_batched(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.connectors.collected_rows.MIN_PENDING_ROWS", 2)
+    changes = [("a", 1, False), ("b", 1, False), ("a", 2, False), ("b", 1, True), ("c", 3, False)]
+    frame = pl.DataFrame(changes * 3, ["key", "n", "_delete"], orient="row")
+    keyed = CollectedRows(_columns=("key", "n", "_delete"), _key=("key",), _has_removals=True)
+    counted = CollectedRows(_columns=("key", "n", "_delete"), _has_removals=True)
+    for rows in frame.iter_slices(size):
+        keyed.add_rows(rows)
+        counted.add_rows(rows)
+    schema = Schema((Field("key", STRING), Field("n", BIGINT)))
+    assert sorted(keyed.take_rows(schema).rows()) == [("a", 2), ("c", 3)]
+    wanted = [*[("a", 1)] * 3, *[("a", 2)] * 3, *[("c", 3)] * 3]
+    assert sorted(counted.take_rows(schema).rows()) == wanted

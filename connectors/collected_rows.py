@@ -42,8 +42,9 @@ class CollectedRows:
     """
 
     enough: int | None = None
+    kind: nodes.StreamKind = field(default_factory=nodes.Append)
+    """The kind of the stream that is collected."""
     _columns: tuple[str, ...] = ()
-    _key: tuple[str, ...] = ()
     _has_removals: bool = False
     _table: pl.DataFrame | None = None
     """The rows, with the number of their copies if equal rows are counted."""
@@ -84,7 +85,7 @@ class CollectedRows:
         self._pending.append(frame.select(self._columns))
         self._pending_rows += frame.height
         held = 0 if self._table is None else self._table.height
-        is_added_only = not self._key and not self._has_removals
+        is_added_only = isinstance(self.kind, nodes.Append)
         if not is_added_only and self._pending_rows > max(held, MIN_PENDING_ROWS):
             self._fold()
         return is_added_only and self.enough is not None and self._pending_rows >= self.enough
@@ -100,7 +101,7 @@ class CollectedRows:
             self._table = self._keep_last(added if before is None else pl.concat([before, added]))
             return
         removed = pl.col(DELETE).fill_null(False)
-        if self._key:
+        if isinstance(self.kind, nodes.Upsert):
             if before is not None:
                 added = pl.concat([before.with_columns(pl.lit(False).alias(DELETE)), added])
             self._table = self._keep_last(added).filter(~removed).drop(DELETE)
@@ -112,9 +113,11 @@ class CollectedRows:
         self._table = counted.filter(pl.col(_COPIES) != 0)
 
     def _keep_last(self, rows: pl.DataFrame) -> pl.DataFrame:
-        if not self._key:
+        if not isinstance(self.kind, nodes.Upsert):
             return rows
-        return rows.unique(subset=self._key, keep="last", maintain_order=True)
+        if not self.kind.key:
+            return rows.tail(1)
+        return rows.unique(subset=self.kind.key, keep="last", maintain_order=True)
 
     def _repeat_copies(self, rows: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
@@ -127,7 +130,7 @@ class CollectedRows:
 
     def _open_sink(self, sink: nodes.Sink, schema: Schema, context: RunContext) -> CollectingSink:
         self._has_removals = DELETE in schema.names
-        self._columns, self._key = schema.names, sink.key
+        self._columns = schema.names
         return CollectingSink(self, context)
 
 

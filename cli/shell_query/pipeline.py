@@ -110,13 +110,12 @@ def plan_query(sql: str, given: LoadedPipeline | None) -> ShellQuery:
     )
     pipeline = replace(known, sources=sources, steps={**steps, QUERY: step}, sinks={ROWS: sink})
     inputs = given.inputs if given else PipelineInputs(Path("query"), None, (), {}, {})
-    plan, problems = build_plan(
-        LoadedPipeline(pipeline, frozenset(), (), inputs), is_lasting=False
-    )
+    plan, problems = build_plan(LoadedPipeline(pipeline, frozenset(), (), inputs), is_lasting=False)
     problems = tuple(_clean_problem(each, file) for each in problems)
     if plan is None:
         raise RejectedSql(problems)
     stream = next(s for part in plan for s in _list_outputs(part) if s.name == QUERY)
+    rows.kind = stream.kind
     schema = Schema(tuple(field for field in stream.schema if field.name != DELETE))
     try:
         sort = order.type_sort(schema)

@@ -2,10 +2,6 @@
 
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +9,7 @@ import pytest
 
 from headrace.connectors.collected_rows import CollectedRows
 from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
+from headrace.core.types.stream_kinds import Retract, Upsert
 from tests.support.cli.command_line import Headrace
 
 ORDERS = (
@@ -43,7 +40,7 @@ def list_files(folder: Path) -> set[Path]:
     [
         (
             "select city, count(*) as n from 'orders/*' group by city order by n desc, city",
-            'city,n\nWien,2\n"",1\nRoma,1\n',
+            "city,n\nWien,2\n,1\nRoma,1\n",
         ),
         ("select id from 'orders/*' order by amount desc nulls last", "id\n1\n3\n2\n4\n"),
         ("select id, amount from 'orders/*' order by 2, id", "id,amount\n4,\n2,5\n3,7\n1,20\n"),
@@ -80,7 +77,7 @@ def test_final_rows(headrace: Headrace, files: Path, sql: str, rows: str) -> Non
 def test_formats(headrace: Headrace, files: Path) -> None:
     sql = "select id, at from 'orders/1.jsonl' order by id"
     times = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"]
-    assert headrace("query", sql).out.splitlines()[1] == f"1   {times[0]}"
+    assert headrace("query", sql).out.splitlines()[1] == f" 1  {times[0]}"
     lines = headrace("query", sql, "--format", "json").out.splitlines()
     wanted = [{"id": at + 1, "at": time} for at, time in enumerate(times)]
     assert [json.loads(line) for line in lines] == wanted
@@ -106,9 +103,7 @@ def test_formats(headrace: Headrace, files: Path) -> None:
         ("delete from cities.csv", '1:1: wanted "select", got "delete"'),
     ],
 )
-def test_mistakes_have_their_place(
-    headrace: Headrace, files: Path, sql: str, message: str
-) -> None:
+def test_mistakes_have_their_place(headrace: Headrace, files: Path, sql: str, message: str) -> None:
     Path("notes.txt").write_text("hello\n")
     ran = headrace("query", sql)
     assert (ran.status, ran.out) == (2, "")
@@ -158,34 +153,14 @@ def test_parts_of_a_pipeline_are_tables(headrace: Headrace, files: Path) -> None
     assert list_files(files) == before
 
 
-def test_ctrl_c_prints_the_rows_so_far(files: Path) -> None:
-    Path("shop").mkdir()
-    Path("shop/shop.yaml").write_text(PIPELINE.replace("where: city", "where: touch() and city"))
-    Path("shop/shop.yaml").write_text(PIPELINE)
-    command = [sys.executable, "-m", "headrace.cli", "query", "-f", "shop/shop.yaml"]
-    sql = "select count(*) as n from orders having n = 4"
-    before = list_files(files)
-    with subprocess.Popen([*command, sql], stdout=-1, stderr=-1, text=True) as process:
-        while not _has_read(process.pid, "2.jsonl.gz"):
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate()
-    assert (process.returncode, out, err) == (0, "n\n4\n", "")
-    assert list_files(files) == before
-
-
-def _has_read(pid: int, name: str) -> bool:
-    return any(name in os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir())
-
-
 def test_a_step_takes_no_path(headrace: Headrace, files: Path) -> None:
     Path("p.yaml").write_text(
         PIPELINE.replace("../", "").replace("from newest", "from 'cities.csv'")
     )
     ran = headrace("validate", "p.yaml")
     assert ran.status == 2
-    assert "wanted the name of a table, got 'cities.csv'" in ran.err
-    assert "headrace query reads files by their path" in ran.err
+    assert "wanted the name of a table, got 'cities.csv'" in ran.out
+    assert "headrace query reads files by their path" in ran.out
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
@@ -195,8 +170,9 @@ def test_changes_are_folded_however_they_are_batched(
     monkeypatch.setattr("headrace.connectors.collected_rows.MIN_PENDING_ROWS", 2)
     changes = [("a", 1, False), ("b", 1, False), ("a", 2, False), ("b", 1, True), ("c", 3, False)]
     frame = pl.DataFrame(changes * 3, ["key", "n", "_delete"], orient="row")
-    keyed = CollectedRows(_columns=("key", "n", "_delete"), _key=("key",), _has_removals=True)
-    counted = CollectedRows(_columns=("key", "n", "_delete"), _has_removals=True)
+    columns = ("key", "n", "_delete")
+    keyed = CollectedRows(None, Upsert(("key",), True), columns, True)
+    counted = CollectedRows(None, Retract(), columns, True)
     for rows in frame.iter_slices(size):
         keyed.add_rows(rows)
         counted.add_rows(rows)

@@ -129,7 +129,7 @@ sources:
     files: {path: ../orders}
     schema: {id: bigint, city: string, amount: bigint, at: timestamp}
     event_time: at
-    table: {key: city}
+    table: {key: id}
 steps:
   vienna: {from: orders, where: city = 'Wien'}
   cities:
@@ -144,9 +144,9 @@ def test_parts_of_a_pipeline_are_tables(headrace: Headrace, files: Path) -> None
     Path("shop/shop.yaml").write_text(PIPELINE)
     before = list_files(files)
     sql = "select n.city, amount, people from cities n join cities.csv c on n.city = c.city"
-    ran = headrace("query", "-f", "shop/shop.yaml", f"{sql} order by 1", "--format", "csv")
+    ran = headrace("query", "-f", "shop/shop.yaml", f"{sql} order by 1, 2 desc", "--format", "csv")
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out == "city,amount,people\nRoma,5,2800000\nWien,7,2000000\n"
+    assert ran.out == "city,amount,people\nRoma,5,2800000\nWien,20,2000000\nWien,7,2000000\n"
     ran = headrace("query", "-f", "shop/shop.yaml", "select * from citis")
     assert ran.status == 2
     assert 'did you mean "cities"?' in ran.err

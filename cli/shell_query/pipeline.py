@@ -199,7 +199,7 @@ def _describe_source(path: str) -> dict[str, object]:
     """Return the keys of a source of these files. Raises ConnectorError or UnreadableFile."""
     files = find_files("", path)
     if not files:
-        raise build_no_files_error("", path)
+        raise build_no_files_error(os.curdir, path)
     guess = guess_schema(files[0])
     keys: dict[str, object] = {"files": {"path": os.path.abspath(path)}, "format": guess.format}
     if guess.format == "csv":

@@ -142,7 +142,7 @@ sinks: {{o: {{from: s, console: {{}}}}}}
         (
             "",
             "b: {from: a, key: t, aggregate: {at: max(at)}}\n  s: {from: b, event_time: at}",
-            "aggregate is between the source and",
+            "event_time of changes needs the watermarks of their sources",
         ),
         (", event_time: at", "s: {from: a, event_time: at}", 'have the event time of source "a"'),
         (

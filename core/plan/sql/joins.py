@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode, replace_nodes
+from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.pipeline.clauses.joins import Join, JoinInputKeys, JoinType
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan import nodes
-from headrace.core.plan.sql.scope import Scope, ScopeColumn
+from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
 from headrace.core.plan.sql.time_bounds import WithinBounds, find_column, find_time_bounds
@@ -271,17 +271,7 @@ def _tables_of(node: SyntaxNode, scope: Scope) -> set[str] | None:
 
 
 def _columns_of(node: SyntaxNode, scope: Scope) -> list[ScopeColumn] | None:
-    found: list[ScopeColumn] = []
-
-    def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
-        column = scope.find(each, bound)
-        if column is None:
-            return None
-        found.append(column)
-        return each
-
     try:
-        replace_nodes(node, visit)
+        return list_columns(node, scope)
     except ExpressionError:
         return None
-    return found

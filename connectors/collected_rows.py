@@ -14,19 +14,18 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sinks import SinkWriter
 from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
+from headrace.core.operators.changelog.weighted_rows import consolidate, repeat_rows
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SinkSide
 from headrace.core.types.data_types import Schema, to_polars
-from headrace.core.types.elements import DELETE
+from headrace.core.types.elements import DELETE, WEIGHT
 
 if TYPE_CHECKING:
     import polars as pl
 
 MIN_PENDING_ROWS = 100_000
 """The number of rows that may wait to be folded into a small table."""
-
-_COPIES = "__copies"
 
 
 class CollectedRowsOptions(DocumentModel):
@@ -47,7 +46,7 @@ class CollectedRows:
     _columns: tuple[str, ...] = ()
     _has_removals: bool = False
     _table: pl.DataFrame | None = None
-    """The rows, with the number of their copies if equal rows are counted."""
+    """The rows, with WEIGHT, the number of its copies, if equal rows are counted."""
     _pending: list[pl.DataFrame] = field(default_factory=list)
     _pending_rows: int = 0
 
@@ -74,7 +73,7 @@ class CollectedRows:
         rows, self._table = self._table, None
         if rows is None:
             return pl.DataFrame(schema={field.name: to_polars(field.type) for field in schema})
-        return self._repeat_copies(rows).select(schema.names)
+        return (repeat_rows(rows) if WEIGHT in rows.columns else rows).select(schema.names)
 
     def clear(self) -> None:
         """Drop all rows: the job begins again."""
@@ -106,11 +105,8 @@ class CollectedRows:
                 added = pl.concat([before.with_columns(pl.lit(False).alias(DELETE)), added])
             self._table = self._keep_last(added).filter(~removed).drop(DELETE)
             return
-        added = added.with_columns((1 - 2 * removed.cast(pl.Int64)).alias(_COPIES)).drop(DELETE)
-        rows = added if before is None else pl.concat([before, added])
-        columns = [name for name in rows.columns if name != _COPIES]
-        counted = rows.group_by(columns, maintain_order=True).agg(pl.col(_COPIES).sum())
-        self._table = counted.filter(pl.col(_COPIES) != 0)
+        added = added.with_columns((1 - 2 * removed.cast(pl.Int64)).alias(WEIGHT)).drop(DELETE)
+        self._table = consolidate(added if before is None else pl.concat([before, added]))
 
     def _keep_last(self, rows: pl.DataFrame) -> pl.DataFrame:
         if not isinstance(self.kind, nodes.Upsert):
@@ -118,15 +114,6 @@ class CollectedRows:
         if not self.kind.key:
             return rows.tail(1)
         return rows.unique(subset=self.kind.key, keep="last", maintain_order=True)
-
-    def _repeat_copies(self, rows: pl.DataFrame) -> pl.DataFrame:
-        import polars as pl
-
-        if _COPIES not in rows.columns:
-            return rows
-        at = pl.int_range(pl.len()).repeat_by(_COPIES).explode()
-        numbers = rows.filter(pl.col(_COPIES) > 0).select(at.alias("at"))["at"]
-        return rows.filter(pl.col(_COPIES) > 0).drop(_COPIES)[numbers]
 
     def _open_sink(self, sink: nodes.Sink, schema: Schema, context: RunContext) -> CollectingSink:
         self._has_removals = DELETE in schema.names

@@ -4,7 +4,8 @@ A job resumes only where no state would be lost or misread, unless an option all
 of each state is compared by its fingerprint in the checkpoint (`plan/fingerprint`), never guessed:
 
     the same                       resumes, however it is written, and whatever is downstream
-    a new call or column           starts with new rows (`operators/state_migration`)
+    a new call or column           starts with new rows (`operators/state_migration`); of counted rows
+                                   only if these are removed without it (`added_columns`)
     another meaning                rejected with both texts, unless the step starts fresh
     another parallelism            resumes, and is reported
     a removed step, call, column,  rejected, unless lost state is allowed. The positions of a source
@@ -20,12 +21,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot
+from headrace.core.checkpoint.added_columns import AddedColumns
 from headrace.core.checkpoint.manifest import (
     CheckpointContent,
     PartDescription,
     PartDescriptions,
     describe_parts,
     parse_manifest,
+)
+from headrace.core.checkpoint.part_changes import (
+    compare_inputs,
+    compare_parts,
+    find_upstream_changes,
+    find_upstream_parts,
 )
 from headrace.core.checkpoint.removed_rows import counts_rows, find_conflicts, list_groups
 from headrace.core.plan import nodes
@@ -105,19 +113,21 @@ def compare_checkpoint(
         fixed = "key_groups is fixed for the life of a state"
         findings.reject(message, f"{fixed}: set key_groups: {content.key_groups}")
     _compare_parallelism(content.parts, plan, findings)
-    _compare_states(content.fingerprints, now, plan, findings)
+    added = AddedColumns(plan, content.fingerprints)
+    _compare_states(content.fingerprints, now, added, findings)
     parts = describe_parts(plan)
     _compare_sources(content, parts, plan, findings)
     _compare_sinks(content, parts, findings)
     findings.notes += _find_late_sinks(resumed, content, plan)
+    compared = added.leave_out_copies(parts, content.parts)
     for conflict in find_conflicts(
         plan,
         resumed,
-        lambda name: _compare_parts(content.parts.get(name), parts.get(name)),
-        lambda name: _compare_inputs(content.parts[name], parts[name]),
+        lambda name: compare_parts(content.parts.get(name), compared.get(name)),
+        lambda name: compare_inputs(content.parts[name], compared[name]),
     ):
         findings.reject(conflict.message, *conflict.hints)
-    findings.notes += _find_upstream_changes(resumed, content.parts, parts)
+    findings.notes += find_upstream_changes(resumed, content.parts, parts)
     return findings
 
 
@@ -137,9 +147,10 @@ def _compare_parallelism(
 def _compare_states(
     before: Mapping[str, Fingerprint],
     now: Mapping[str, Fingerprint],
-    plan: nodes.Plan,
+    added: AddedColumns,
     findings: CompatibilityReport,
 ) -> None:
+    plan = added.plan
     names = {part.name for part in plan}
     together = {step: group.steps for group in list_groups(plan) for step in group.steps}
     for step, was in before.items():
@@ -147,7 +158,8 @@ def _compare_states(
             findings.notes.append(f"{step} starts fresh, without its state")
         elif step in now:
             resets = _format_resets(together.get(step, (step,)))
-            _compare_state(step, was, now[step], findings, counts_rows(plan.part(step)), resets)
+            counted = added if counts_rows(plan.part(step)) else None
+            _compare_state(step, was, now[step], findings, counted, resets)
         else:
             cause, hint = "which is not in the pipeline", "add the step again"
             if step in names:
@@ -162,10 +174,10 @@ def _compare_state(
     was: Fingerprint,
     now: Fingerprint,
     findings: CompatibilityReport,
-    is_counted: bool,
+    counted: AddedColumns | None,
     reset: str,
 ) -> None:
-    """Compare a state; `is_counted`: it counts rows that are added and removed.
+    """Compare a state; `counted` is there if it counts rows that are added and removed.
 
     `reset` is a hint: what drops the state.
     """
@@ -177,20 +189,33 @@ def _compare_state(
     if "shown" in was.states and "shown" not in now.states:
         missing.append("the emitted rows that may change")
     added = _list_missing(now, was)
-    if is_counted and (missing or added):
-        message = f"the state of {step} has other columns: {', '.join([*missing, *added])}"
-        findings.reject(f"{message}\n{texts}", "undo the change")
-        return
-    if is_counted and _has_other_states(was, now):
-        message = f"the state of {step} has other contents: {', '.join(was.states)}"
-        findings.reject(
-            f"{message}, not {', '.join(now.states)}\n{texts}", "undo the change", reset
-        )
-        return
+    if counted is not None:
+        why = _find_counted_difference(step, was, now, counted, missing)
+        if why:
+            findings.reject(
+                f"the state of {step} has other {why}\n{texts}", "undo the change", reset
+            )
+            return
     for what in missing:
         where = f"which it no longer stores\n{texts}"
         findings.add_lost_state(f"{what} in the state of {step}", where, "add it again", reset)
     findings.notes += [f"{step} has {what} only for new rows" for what in added]
+
+
+def _find_counted_difference(
+    step: str, was: Fingerprint, now: Fingerprint, added: AddedColumns, missing: Sequence[str]
+) -> str:
+    """Return the difference of a state that counts rows, if its rows cannot be migrated."""
+    if missing:
+        return f"columns: it no longer has {', '.join(missing)}"
+    if unknown := added.list_unknown(step, now):
+        why = "a row that is there already would be removed with another value than null"
+        return f"columns: {', '.join(unknown)}; {why}"
+    if _has_other_states(was, now):
+        return f"contents: {', '.join(was.states)}, not {', '.join(now.states)}"
+    if added.has_moved_values(step):
+        return "contents: values of its aggregates are numbered in another order"
+    return ""
 
 
 def _format_resets(steps: Sequence[str]) -> str:
@@ -330,7 +355,7 @@ def _find_late_sinks(
         is_table = is_converted or not isinstance(plan.streams[sink.input].kind, nodes.Append)
         is_new = sink.name not in content.parts
         is_new |= is_converted and step not in content.fingerprints
-        if is_new and is_table and not _find_upstream_parts(sink.name, parts).isdisjoint(resumed):
+        if is_new and is_table and not find_upstream_parts(sink.name, parts).isdisjoint(resumed):
             yield f"{sink.name} gets the changes from now on: rows that are there are left out"
 
 
@@ -347,63 +372,3 @@ def _compare_locations(was: PartDescription, now: PartDescription) -> str:
     if was.location == now.location:
         return ""
     return f"\n      was: {was.location}\n      is:  {now.location}"
-
-
-def _find_upstream_changes(
-    steps: Collection[str], before: PartDescriptions, now: PartDescriptions
-) -> Iterator[str]:
-    """Yield a line for each part that has changed upstream of the states of these steps."""
-    for part in {**now, **before}:
-        of = [
-            step
-            for step in now
-            if step in steps and part in _find_upstream_parts(step, before, now)
-        ]
-        if part in steps and not of:  # its clauses upstream of its own state
-            if text := _compare_clauses(before[part].clauses_before, now[part].clauses_before):
-                yield f"upstream of its own state: {part} has changed: {text}"
-        elif of:
-            text = _compare_parts(before.get(part), now.get(part))
-            if text:
-                yield f"upstream of {', '.join(of)}: {part} {text}"
-
-
-def _find_upstream_parts(step: str, *graphs: PartDescriptions) -> set[str]:
-    """Return the parts upstream of a step."""
-    found: set[str] = set()
-    for parts in graphs:
-        pending = [*parts[step].producers]
-        while pending:
-            part = pending.pop()
-            found.add(part)
-            pending.extend(parts[part].producers)
-    return found
-
-
-def _compare_parts(was: PartDescription | None, now: PartDescription | None) -> str:
-    if now is None or was is None:
-        return "was removed" if now is None else "is new"
-    text = _compare_clauses(
-        was.clauses_before + was.clauses_after, now.clauses_before + now.clauses_after
-    )
-    return f"has changed: {text}" if text else ""
-
-
-def _compare_inputs(was: PartDescription, now: PartDescription) -> str:
-    text = _compare_clauses(was.clauses_before, now.clauses_before)
-    return f"has changed: {text}" if text else ""
-
-
-def _compare_clauses(was: Sequence[str], now: Sequence[str]) -> str:
-    """Return the clauses that differ.
-
-    >>> _compare_clauses(["from a", "where (x > 1)"], ["from a", "where (x > 2)"])
-    'was where (x > 1), is where (x > 2)'
-    """
-    removed = "; ".join(text for text in was if text not in now)
-    new = "; ".join(text for text in now if text not in was)
-    if not removed and not new:
-        return "their order" if was != now else ""
-    return ", ".join(
-        filter(None, (f"was {removed}" if removed else "", f"is {new}" if new else ""))
-    )

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import (
-    EXPIRY,
     SLOT,
     Document,
     FrozenState,
@@ -28,18 +27,33 @@ from headrace.core.operators.changelog.aggregate import (
     get_fold_columns,
     get_output_columns,
 )
+from headrace.core.operators.changelog.conversion import get_row_types as get_converted_row_types
 from headrace.core.operators.changelog.counting_aggregate import (
     build_subtracting_fold,
     get_group_columns,
 )
 from headrace.core.operators.changelog.rows import IS_DELETE, ROW_ID, ROWS_STATE
-from headrace.core.operators.dedup import NEWEST_TIME
-from headrace.core.operators.folds import KEPT_ROWS, ROW_TIME, AggregateFold, get_row_types
+from headrace.core.operators.changelog.subtracting_aggregate import SubtractingFold
+from headrace.core.operators.folds import (
+    ROW_COUNT,
+    AggregateFold,
+    get_row_types,
+)
+from headrace.core.operators.frame_migration import (
+    FrameMigration,
+    migrate_dedup_keys,
+    migrate_emitted_flag,
+    migrate_emitted_rows,
+    migrate_input_rows,
+    migrate_listed_columns,
+    migrate_row_lists,
+    migrate_ttl,
+    migrate_weighted_lists,
+    restrict_to_runs,
+)
 from headrace.core.operators.joins.state_layout import build_join_migrations
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.over_state import LAST_ROWS, list_row_columns, list_table_columns
-from headrace.core.operators.process.timers import TIMER_NAME
-from headrace.core.operators.running_results import BEST_ROWS, IS_EMITTED
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
@@ -52,14 +66,13 @@ from headrace.core.plan.states import (
     get_stored_columns,
     list_process_states,
 )
-from headrace.core.types.data_types import TIMESTAMP, Schema, Type, to_polars
-from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.data_types import Schema, Type, to_polars
+from headrace.core.types.elements import EVENT_TIME, ORDER, WEIGHT
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     import polars as pl
 
-FrameMigration: TypeAlias = "Callable[[pl.DataFrame], pl.DataFrame]"
 StateMigration: TypeAlias = "Callable[[str, pl.DataFrame], pl.DataFrame]"
 """A migration of a frame of the state of that name."""
 
@@ -151,29 +164,33 @@ def _build_migrations(
     """Return the migrations applied to each frame of any state."""
     match keyed:
         case nodes.Aggregate(counts_values=True):
-            return [_migrate_counted_groups(keyed)]
-        case nodes.Aggregate() | nodes.Top() if keyed.reads_retractions:
-            return []  # resumes only if nothing has changed
+            return _build_counted_migrations(keyed)
+        case nodes.Aggregate(window=None, reads_retractions=True):
+            return [_migrate_subtracted_groups(keyed)]
+        case nodes.Aggregate(reads_retractions=True):
+            return [migrate_weighted_lists(_map_polars_types(get_read_columns(keyed)))]
+        case nodes.Top(reads_retractions=True):
+            return _build_retraction_top_migrations(keyed, _get_stored_types(step, keyed, plan))
         case nodes.Dedup() if keyed.changes is not None:
-            return [_migrate_ttl(keep=keyed.ttl is not None)]
+            return [migrate_ttl(keep=keyed.ttl is not None)]
         case nodes.Dedup():
-            remembered = _migrate_dedup_keys(forgets=keyed.ttl is not None)
+            remembered = migrate_dedup_keys(forgets=keyed.ttl is not None)
             if not keyed.uses_event_time:
                 return [remembered]
             return [
                 remembered,
-                _restrict_to_runs(
-                    _migrate_input_rows(
+                restrict_to_runs(
+                    migrate_input_rows(
                         _get_stored_types(step, keyed, plan), *BUFFERED_HIDDEN_COLUMNS, SLOT
                     )
                 ),
             ]
         case nodes.Over():
-            return [_migrate_ordered_rows(keyed), _migrate_ttl(keep=keyed.ttl is not None)]
+            return [_migrate_ordered_rows(keyed), migrate_ttl(keep=keyed.ttl is not None)]
         case nodes.Process():
             return [
-                _restrict_to_runs(
-                    _migrate_input_rows(
+                restrict_to_runs(
+                    migrate_input_rows(
                         _get_polars_types(keyed.columns), *BUFFERED_HIDDEN_COLUMNS, SLOT
                     )
                 )
@@ -181,11 +198,13 @@ def _build_migrations(
         case nodes.Top():
             return _build_top_migrations(keyed, _get_stored_types(step, keyed, plan))
         case nodes.ChangelogConversion():
-            return []
+            ordered = any(stream.has_row_order for stream in step.main_outputs)
+            types = get_converted_row_types(keyed, ordered=ordered)
+            return [migrate_emitted_rows(types), migrate_listed_columns(types)]
         case nodes.Aggregate():
             return _build_aggregate_migrations(keyed)
         case nodes.Apply():
-            return [_migrate_row_lists(_map_polars_types(get_read_columns(keyed)), as_evicted=True)]
+            return [migrate_row_lists(_map_polars_types(get_read_columns(keyed)), as_evicted=True)]
 
 
 def _build_top_migrations(
@@ -193,14 +212,24 @@ def _build_top_migrations(
 ) -> list[FrameMigration]:
     if top.changelog_key is not None:
         return [
-            _migrate_row_lists(stored_types),
-            _restrict_to_runs(_migrate_input_rows(stored_types, ORDER, ROW_ID, IS_DELETE, SLOT)),
+            migrate_row_lists(stored_types),
+            restrict_to_runs(migrate_input_rows(stored_types, ORDER, ROW_ID, IS_DELETE, SLOT)),
         ]
     is_evicted = top.window is not None and top.window.evict is not None
     return [
-        _migrate_row_lists(stored_types, as_evicted=is_evicted),
-        _migrate_ttl(keep=top.ttl is not None),
+        migrate_row_lists(stored_types, as_evicted=is_evicted),
+        migrate_ttl(keep=top.ttl is not None),
     ]
+
+
+def _build_retraction_top_migrations(
+    top: nodes.Top, types: dict[str, pl.DataType]
+) -> list[FrameMigration]:
+    """Return the migrations of the rows of a `top` over removed rows."""
+    if top.window is not None:
+        return [migrate_weighted_lists(types)]
+    rows = migrate_input_rows(types, ORDER, WEIGHT, SLOT)
+    return [migrate_row_lists(types), restrict_to_runs(rows)]
 
 
 def _build_aggregate_migrations(aggregate: nodes.Aggregate) -> list[FrameMigration]:
@@ -208,39 +237,61 @@ def _build_aggregate_migrations(aggregate: nodes.Aggregate) -> list[FrameMigrati
     if window is None and aggregate.changelog_key is not None:
         reads = get_fold_columns(AggregateFold(aggregate, GroupingKey(aggregate.key)))
         return [
-            _restrict_to_runs(_migrate_input_rows(reads, ROW_ID, SLOT)),
-            _migrate_emitted_rows(get_output_columns(aggregate)),
+            restrict_to_runs(migrate_input_rows(reads, ROW_ID, SLOT)),
+            migrate_emitted_rows(get_output_columns(aggregate)),
         ]
     if window is None:
         return [
             _migrate_calls(aggregate, newest=True),
-            _migrate_emitted_flag(has=aggregate.having is not None),
-            _migrate_ttl(keep=aggregate.ttl is not None),
+            migrate_emitted_flag(has=aggregate.having is not None),
+            migrate_ttl(keep=aggregate.ttl is not None),
         ]
     if window.evict:
         types = _map_polars_types(get_read_columns(aggregate))
-        return [_migrate_row_lists(types, as_evicted=True)]
+        return [migrate_row_lists(types, as_evicted=True)]
     return [_migrate_calls(aggregate, newest=isinstance(window.shape, Global))]
 
 
-def _migrate_counted_groups(aggregate: nodes.Aggregate) -> FrameMigration:
-    """Add the states of no rows to the groups of an older version, which has stored their rows."""
+def _build_counted_migrations(aggregate: nodes.Aggregate) -> list[FrameMigration]:
+    """Return the migrations of groups with counted values.
+
+    Groups of an older version, which has stored their rows, have neither states nor pages.
+    """
     import polars as pl
 
     columns = get_group_columns(aggregate)
     grouping = GroupingKey(aggregate.key)
-    nothing = build_subtracting_fold(AggregateFold(aggregate, grouping), grouping).fold_nothing()
+    fold = build_subtracting_fold(AggregateFold(aggregate, grouping), grouping)
 
-    def change(frame: pl.DataFrame) -> pl.DataFrame:
+    def add_pages(frame: pl.DataFrame) -> pl.DataFrame:
         if EMITTED_ROW not in frame.columns:
             return frame
-        states = (nothing[name].new_from_index(0, frame.height) for name in nothing.columns)
-        frame = frame.with_columns(each for each in states if each.name not in frame.columns)
         return frame.with_columns(
             pl.lit(None, type).alias(name)
             for name, type in columns.items()
             if name not in frame.columns
         )
+
+    emitted = migrate_emitted_rows(get_output_columns(aggregate))
+    return [emitted, _add_nothing(fold, EMITTED_ROW), add_pages]
+
+
+def _migrate_subtracted_groups(aggregate: nodes.Aggregate) -> FrameMigration:
+    """Add the states of new calls to the groups of an aggregate that subtracts removed rows."""
+    grouping = GroupingKey(aggregate.key)
+    fold = SubtractingFold(AggregateFold(aggregate, grouping, newest=True), grouping)
+    return _add_nothing(fold, ROW_COUNT)
+
+
+def _add_nothing(fold: SubtractingFold, mark: str) -> FrameMigration:
+    """Add the states of no rows to frames of groups, which have the column `mark`."""
+    nothing = fold.fold_nothing()
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        if mark not in frame.columns:
+            return frame
+        states = (nothing[name].new_from_index(0, frame.height) for name in nothing.columns)
+        return frame.with_columns(each for each in states if each.name not in frame.columns)
 
     return change
 
@@ -288,62 +339,10 @@ def _is_call_column(name: str) -> bool:
     return name.startswith("__") and "(" in name
 
 
-def _migrate_row_lists(
-    wanted: Mapping[str, pl.DataType], *, as_evicted: bool = False
-) -> FrameMigration:
-    """Give the rows stored as lists these columns, in addition to their hidden ones."""
-    import polars as pl
-
-    def column(name: str, there: Sequence[str]) -> pl.Expr:
-        if name in there:
-            return pl.element().struct.field(name)
-        return pl.lit(None, dtype=wanted[name]).alias(name)
-
-    def change(frame: pl.DataFrame) -> pl.DataFrame:
-        for name in {KEPT_ROWS, BEST_ROWS}.intersection(frame.columns):
-            there = list(get_row_types(frame.schema, name))
-            hidden = [n for n in there if n.startswith("__")]
-            names = [n for n in (*wanted, *hidden) if n not in (ORDER, ROW_TIME, ROW_ID)]
-            last = [n for n in (ORDER, ROW_TIME, ROW_ID) if n in there]
-            columns = [*(sorted(names) if as_evicted else names), *last]
-            row = pl.struct(column(n, there) for n in columns)
-            frame = frame.with_columns(pl.col(name).list.eval(row))
-        return frame
-
-    return change
-
-
-def _migrate_input_rows(wanted: Mapping[str, pl.DataType], *hidden: str) -> FrameMigration:
-    """Give stored input rows these columns, in the order of the input.
-
-    The columns of the key come before them, and those of these hidden columns that exist after
-    them.
-    """
-    import polars as pl
-
-    def change(frame: pl.DataFrame) -> pl.DataFrame:
-        key = [name for name in frame.columns if name.startswith("__k")]
-        new = [pl.lit(None, t).alias(n) for n, t in wanted.items() if n not in frame.columns]
-        trailing = [name for name in hidden if name in frame.columns]
-        return frame.with_columns(new).select(*key, *wanted, *trailing)
-
-    return change
-
-
-def _restrict_to_runs(change: FrameMigration) -> FrameMigration:
-    """Restrict a migration to stored input rows; tables and timers are left unchanged."""
-
-    def of_rows(frame: pl.DataFrame) -> pl.DataFrame:
-        is_of_rows = SLOT in frame.columns and TIMER_NAME not in frame.columns
-        return change(frame) if is_of_rows else frame
-
-    return of_rows
-
-
 def _migrate_ordered_rows(over: nodes.Over) -> FrameMigration:
     """Give the rows that wait, and those that are stored with their keys, the columns of now."""
     row_columns, table_columns = list_row_columns(over), list_table_columns(over)
-    waiting = _migrate_input_rows(
+    waiting = migrate_input_rows(
         {name: type for name, type in row_columns.items() if name not in BUFFERED_HIDDEN_COLUMNS},
         *BUFFERED_HIDDEN_COLUMNS,
         SLOT,
@@ -365,23 +364,6 @@ def _migrate_ordered_rows(over: nodes.Over) -> FrameMigration:
     return change
 
 
-def _migrate_emitted_rows(wanted: Mapping[str, pl.DataType]) -> FrameMigration:
-    """Give the emitted rows of groups these columns."""
-    import polars as pl
-
-    def change(frame: pl.DataFrame) -> pl.DataFrame:
-        if EMITTED_ROW not in frame.columns:
-            return frame
-        there = pl.Schema(frame.schema[EMITTED_ROW])  # type: ignore[arg-type]
-        row = [
-            (pl.col(EMITTED_ROW).struct.field(n) if n in there else pl.lit(None, t)).alias(n)
-            for n, t in wanted.items()
-        ]
-        return frame.with_columns(pl.struct(row).alias(EMITTED_ROW))
-
-    return change
-
-
 def _build_connected_migration(
     join: nodes.Join, body: nodes.ProcessBody
 ) -> tuple[frozenset[str], StateMigration]:
@@ -389,39 +371,8 @@ def _build_connected_migration(
     sides = ((HELD_ROWS, join.left), (HELD_RIGHT_ROWS, join.right))
     types = {name: {c.name: c.value.type for c in side.columns} for name, side in sides}
     migrations = {
-        name: _migrate_input_rows(_map_polars_types(of), *BUFFERED_HIDDEN_COLUMNS, SLOT)
+        name: migrate_input_rows(_map_polars_types(of), *BUFFERED_HIDDEN_COLUMNS, SLOT)
         for name, of in types.items()
     }
     names = frozenset((*(state.name for state in list_process_states(body)), *migrations))
     return names, lambda name, rows: migrations[name](rows) if name in migrations else rows
-
-
-def _migrate_emitted_flag(*, has: bool) -> FrameMigration:
-    """Migrate the flag of emitted rows: without `having`, a running aggregate emitted all rows."""
-    import polars as pl
-
-    def change(frame: pl.DataFrame) -> pl.DataFrame:
-        if has and IS_EMITTED not in frame.columns:
-            return frame.with_columns(pl.lit(True).alias(IS_EMITTED))
-        return frame if has else frame.drop(IS_EMITTED, strict=False)
-
-    return change
-
-
-def _migrate_ttl(*, keep: bool) -> FrameMigration:
-    """Drop the expiry times if the step has no TTL."""
-    return lambda frame: frame if keep else frame.drop(EXPIRY, strict=False)
-
-
-def _migrate_dedup_keys(*, forgets: bool) -> FrameMigration:
-    """Migrate dedup keys: with a TTL, a key has the greatest time of its rows, null if unknown."""
-    import polars as pl
-
-    def change(frame: pl.DataFrame) -> pl.DataFrame:
-        if not forgets:
-            return frame.drop(EXPIRY, NEWEST_TIME, strict=False)
-        if NEWEST_TIME in frame.columns or SLOT in frame.columns:
-            return frame
-        return frame.with_columns(pl.lit(None, dtype=to_polars(TIMESTAMP)).alias(NEWEST_TIME))
-
-    return change

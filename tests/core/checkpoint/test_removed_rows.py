@@ -73,14 +73,6 @@ def test_a_changed_aggregate_is_named_with_all_states_to_drop(tmp_path: Path) ->
     )
 
 
-def test_a_join_has_not_stored_one_more_column(tmp_path: Path) -> None:
-    more = BEFORE.replace("v: a.v}", "v: a.v, x: b.x}")
-    refused = changed(tmp_path, STEP.replace("n: ", "most: max(x), n: "), more)
-    assert "the state of joined has other columns: column `b.x`" in refused
-    assert "undo the change" in refused
-    assert "--fresh starts from scratch" in refused
-
-
 def test_a_step_cannot_start_fresh_alone(tmp_path: Path) -> None:
     was = document(plan(tmp_path, pipeline(STEP, BEFORE)))
     now = plan(tmp_path, pipeline(STEP, BEFORE))

@@ -83,7 +83,7 @@ class Job:
         outcome = self.life.run(2, fate)
         assert outcome.failure is None, outcome.failure
         table: dict[object, tuple[Any, ...]] = {}
-        changes = (row for f in self.memory.outputs["out"] for row in f.rows(named=True))
+        changes = (row for f in self.memory.outputs.get("out", ()) for row in f.rows(named=True))
         for number, row in enumerate(changes):
             is_change = DELETE in row
             key = tuple(row.get(n) for n in ("k", "rank", "window_start")) if is_change else number

@@ -28,9 +28,14 @@ class QueryCondition:
     """A condition of `where` with a query: `x in (...)`, or `exists (...)`."""
 
     node: SyntaxNode
-    query: Query
+    subquery: Subquery
     type: Literal["semi", "anti"]
     subject: SyntaxNode | None = None
+
+    @property
+    def query(self) -> Query:
+        """The query itself."""
+        return self.subquery.query
 
 
 def read_query_condition(node: SyntaxNode) -> QueryCondition | None:
@@ -41,9 +46,9 @@ def read_query_condition(node: SyntaxNode) -> QueryCondition | None:
         inner = inner.arguments[0]
         type = "anti" if type == "semi" else "semi"
     match inner:
-        case CallNode(name="exists", arguments=(Subquery(query=query),)):
+        case CallNode(name="exists", arguments=(Subquery() as query,)):
             return QueryCondition(node, query, type)
-        case CallNode(name="in", arguments=(subject, Subquery(query=query))):
+        case CallNode(name="in", arguments=(subject, Subquery() as query)):
             return QueryCondition(node, query, type, subject)
     return None
 
@@ -59,6 +64,8 @@ class ConditionJoiner:
 
     joiner: Joiner
     texts: QueryTexts
+    label: str
+    """The name of the query among those of a `select`."""
     build_query: Callable[[Query], Draft]
     """Returns the rows of a query."""
     build_tables: Callable[[Select, list[SyntaxNode]], Draft]
@@ -97,7 +104,7 @@ class ConditionJoiner:
             tuple(replace(c, side="", text=quote_name(c.stored)) for c in sides.columns(0))
         )
         made = Draft((sides.left, sides.right), scope, draft.tables, join=join)
-        made.words = draft.words
+        made.words, made.joined = draft.words, self.label
         made.places = {**draft.places, "join": condition.node.span, "from": condition.node.span}
         return made
 

@@ -106,9 +106,7 @@ class Joiner:
         made = [
             self.writer.materialize(
                 draft,
-                ""
-                if draft.is_empty
-                else self.writer.choose_name(*self.path, "-".join(draft.tables)),
+                "" if draft.is_empty else self.writer.choose_name(*self.path, draft.label),
             )
             for draft in (left, right)
         ]

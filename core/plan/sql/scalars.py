@@ -21,7 +21,7 @@ from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
 from headrace.core.sql.syntax_tree import GroupBy, Query, Select, Subquery
 from headrace.core.types.data_types import BIGINT, Field, quote_name
 
-VALUE, ONE = "value", "one row"
+ONE = "one row"
 _COUNTS = ("count", "count_if", "approx_count_distinct", "regr_count")
 _HINT = "as in (select max(amount) from orders where orders.customer = c.id)"
 
@@ -30,14 +30,15 @@ _HINT = "as in (select max(amount) from orders where orders.customer = c.id)"
 class ScalarJoiner:
     """Adds the results of queries to the rows of a draft.
 
-    `build_tables` returns the rows of the tables of a `select`, and removes the conditions that it
-    applied; `build_groups` returns the groups of such rows.
+    `label` is the name of the query; `build_tables` returns the rows of the tables of a `select`,
+    and removes the conditions that it applied; `build_groups` returns the groups of such rows.
     """
 
     writer: StepWriter
     texts: QueryTexts
     joiner: Joiner
     path: tuple[str, ...]
+    label: str
     build_tables: Callable[[Select, list[SyntaxNode]], Draft]
     build_groups: Callable[[Select, list[Item], Draft], Draft]
 
@@ -53,7 +54,7 @@ class ScalarJoiner:
         equalities = [self._split(each, inner, draft.scope) for each in correlated]
         place = select.items[0].name_span
         keys = [Item(f"key {at}", one.span, one) for at, (one, _) in enumerate(equalities, 1)]
-        items = [Item(VALUE, place, select.items[0].expression), *keys]
+        items = [Item(self.label, place, select.items[0].expression), *keys]
         group = GroupBy(place, tuple(one for one, _ in equalities)) if equalities else None
         groups = self.build_groups(replace(select, group_by=group), items, rows)
         if not equalities:
@@ -63,10 +64,10 @@ class ScalarJoiner:
                 Assignment(self.texts.name(ONE, place), constant),
             )
             self._add_constant(draft, place)
-        table = "_".join((*rows.tables, VALUE))
-        while table in (*draft.scope.tables, *(known for known, _ in self.texts.scalars.values())):
+        table = self.label
+        while table in draft.scope.tables:
             table += "_"
-        name = self.writer.choose_name(*self.path, "-".join((*rows.tables, VALUE)))
+        name = self.writer.choose_name(*self.path, self.label)
         relation = self.writer.write(groups, name).rename(table)
         right = Draft((relation,), relation.scope, (table,))
         is_count = _is_count(items[0].node)
@@ -108,8 +109,6 @@ class ScalarJoiner:
 
     def _add_constant(self, draft: Draft, place: Span) -> None:
         """Give all rows of a draft the same value, by which they are joined."""
-        if any(each.table == ONE for each in draft.scope.columns):
-            return
         names = self.texts.name(ONE, place), self.texts.name("1", place)
         draft.clauses["with_"] = (Assignment(*names),)
         field = Field(ONE, BIGINT, nullable=False)
@@ -127,7 +126,7 @@ class ScalarJoiner:
     ) -> Draft:
         sides = self.joiner.make_sides(draft, right)
         left = Scope(tuple(sides.columns(0)))
-        keys = [each for each in sides.columns(1) if each.name != VALUE]
+        keys = [each for each in sides.columns(1) if each.name != self.label]
         conditions: list[list[TextPart]] = []
         for node, key in zip(outer, keys, strict=False):
             end = node.span.end
@@ -137,12 +136,13 @@ class ScalarJoiner:
             place = subquery.span
             conditions.append([TextPart(place.start, place.end, f"{one.text} = {keys[0].text}")])
         join = self.joiner.make_join(sides, "left", self.texts.join_conditions(conditions))
-        value = next(each for each in sides.columns(1) if each.name == VALUE)
+        value = next(each for each in sides.columns(1) if each.name == self.label)
         column = "coalesce({}, 0)" if is_count else "{}"
         self.texts.scalars[subquery.span] = (value.table, column)
-        columns = (*sides.columns(0), replace(value, in_star=False))
+        own = (each for each in sides.columns(0) if each.table != ONE)
+        columns = (*own, replace(value, in_star=False))
         made = Draft((sides.left, sides.right), Scope(columns), draft.tables, join=join)
-        made.words = draft.words
+        made.words, made.joined = draft.words, self.label
         made.places = {**draft.places, "join": subquery.span, "from": subquery.span}
         return made
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
@@ -27,6 +27,7 @@ from headrace.core.plan.sql.items import (
     write_select,
 )
 from headrace.core.plan.sql.joins import Joiner
+from headrace.core.plan.sql.labels import label_subqueries
 from headrace.core.plan.sql.rankings import find_ranking, make_dedup, write_ranking
 from headrace.core.plan.sql.scalars import ScalarJoiner
 from headrace.core.plan.sql.scope import Scope, list_columns
@@ -52,6 +53,8 @@ class SelectBuilder:
     named: NamedQueries
     compile_query: CompileQuery
     path: tuple[str, ...]
+    labels: dict[Span, str] = field(default_factory=dict)
+    """The names of the queries in expressions, by their places."""
     failed: bool = False
     """Whether a condition was rejected: the rest is checked, and then rejected too."""
 
@@ -61,6 +64,7 @@ class SelectBuilder:
         `extra` returns further columns of the result. Raises RejectedQuery.
         """
         select = lift_having(select)
+        self.labels = label_subqueries(select, self.texts.written.text.reveal())
         draft = self._build_rows(select)
         if not is_grouped(select):
             draft = self._join_values(draft, [item.expression for item in select.items])
@@ -108,7 +112,8 @@ class SelectBuilder:
             if condition is None:
                 values.append(each)
             else:
-                draft = self._condition_joiner().join(draft, condition)
+                label = self.labels[condition.subquery.span]
+                draft = self._condition_joiner(label).join(draft, condition)
         draft = self._join_values(draft, values)
         self._filter(select, draft, values)
         return draft
@@ -122,13 +127,21 @@ class SelectBuilder:
                     hint = "join the rows of its query in from"
                     raise self.texts.reject(message, each.span, hint)
             for each in find_subqueries(node):
-                draft = self._scalar_joiner().join(draft, each)
+                draft = self._scalar_joiner(self.labels[each.span]).join(draft, each)
+                draft = self._single_input(draft)
         return draft
 
-    def _scalar_joiner(self) -> ScalarJoiner:
+    def _scalar_joiner(self, label: str) -> ScalarJoiner:
         joiner = Joiner(self.writer, self.texts, self.path, [])
+        inner = replace(self, path=(*self.path, label))
         return ScalarJoiner(
-            self.writer, self.texts, joiner, self.path, self._build_own_rows, self._build_groups
+            self.writer,
+            self.texts,
+            joiner,
+            self.path,
+            label,
+            inner._build_own_rows,
+            inner._build_groups,
         )
 
     def _build_own_rows(self, select: Select, conditions: list[SyntaxNode]) -> Draft:
@@ -169,14 +182,17 @@ class SelectBuilder:
                 hint = "repeat its expression, or put this query into from (...)"
                 raise self.texts.reject(message, each.span, hint)
 
-    def _condition_joiner(self) -> ConditionJoiner:
+    def _condition_joiner(self, label: str) -> ConditionJoiner:
+        path = (*self.path, label)
+
         def build_query(query: Query) -> Draft:
-            name = self.writer.choose_name(*self.path, "in")
-            relation = self.compile_query(query, name, (*self.path, "in")).rename("in_rows")
+            name = self.writer.choose_name(*path)
+            relation = self.compile_query(query, name, path).rename("in_rows")
             return Draft((relation,), relation.scope, relation.scope.tables)
 
         joiner = Joiner(self.writer, self.texts, self.path, [])
-        return ConditionJoiner(joiner, self.texts, build_query, self._build_own_rows)
+        build_tables = replace(self, path=path)._build_own_rows
+        return ConditionJoiner(joiner, self.texts, label, build_query, build_tables)
 
     def _build_groups(self, select: Select, items: list[Item], draft: Draft) -> Draft:
         draft = self._single_input(draft)
@@ -253,9 +269,10 @@ class SelectBuilder:
         """Return a draft that reads one input, and may have a `where`."""
         if draft.join is None and "explode" not in draft.clauses:
             return draft
-        name = self.writer.choose_name(*self.path, "-".join(draft.tables))
+        name = self.writer.choose_name(*self.path, draft.label)
         relation = self.writer.materialize(draft, name)
-        return Draft((relation,), relation.scope, draft.tables, places=draft.places)
+        words, places = draft.words, draft.places
+        return Draft((relation,), relation.scope, draft.tables, places=places, words=words)
 
     def _start_anew(self, draft: Draft, part: str) -> Draft:
         """Build the step of a draft, and return one of its rows, whose scope is the same."""

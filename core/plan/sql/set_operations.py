@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from headrace.core.expressions.coercion import common_type
 from headrace.core.pipeline.fields import Assignment, Explode
 from headrace.core.plan.sql.items import write_select
+from headrace.core.plan.sql.labels import label_queries, summarize_operand
 from headrace.core.plan.sql.selects import make_distinct
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 from headrace.core.sql.syntax_tree import (
-    Query,
     QueryBody,
-    Select,
     SetOperation,
-    list_table_aliases,
 )
 from headrace.core.types.data_types import BINARY, BOOLEAN, STRING, Type, is_nested, quote_name
 
@@ -39,15 +37,17 @@ class SetOperationBuilder:
     def build(self, body: SetOperation) -> Draft:
         """Return the draft of its rows. Raises RejectedQuery."""
         operands = [*_list_operands(body)] if body.operator == "union" else [body.left, body.right]
+        text = self.texts.written.text.reveal()
+        labels = label_queries([summarize_operand(each, text) for each in operands])
         drafts, failed = list[Draft](), False
-        for each in operands:
+        for each, label in zip(operands, labels, strict=True):
             try:
-                drafts.append(self.build_body(each, (*self.path, _name_operand(each))))
+                drafts.append(self.build_body(each, (*self.path, label)))
             except RejectedQuery:
                 failed = True
         if failed:
             raise RejectedQuery
-        relations = self._align(body, operands, drafts)
+        relations = self._align(body, operands, labels, drafts)
         place = body.keyword
         names = relations[0].schema.names
         columns = [(n, self.texts.name(quote_name(n), place), place) for n in names]
@@ -65,23 +65,24 @@ class SetOperationBuilder:
         self,
         body: SetOperation,
         operands: list[QueryBody],
+        labels: list[str],
         drafts: list[Draft],
     ) -> list[Relation]:
         """Return the rows of the operands with the names of the first one's columns, and with
         types that fit all of them."""
         found: list[Relation] = []
-        for operand, draft in zip(operands, drafts, strict=True):
+        for label, draft in zip(labels, drafts, strict=True):
             if draft.is_empty:
                 found.append(replace(draft.inputs[0], scope=draft.scope))
             else:
                 self._rename_columns(draft, drafts[0])
-                name = self.writer.choose_name(*self.path, _name_operand(operand))
+                name = self.writer.choose_name(*self.path, label)
                 found.append(self.writer.write(draft, name))
         first = found[0].schema
         types = self._find_types(body, operands, found)
         seen = set[str]()
         aligned = []
-        for operand, each in zip(operands, found, strict=True):
+        for operand, label, each in zip(operands, labels, found, strict=True):
             tables = each.scope.tables
             draft = Draft((each,), each.scope, tables, places={"select": operand.span})
             marks: tuple[tuple[str, bool], ...] = ()
@@ -105,7 +106,7 @@ class SetOperationBuilder:
                 text = f"cast({int(is_there)} as bigint)"
                 columns.append((name, self.texts.name(text, operand.span), operand.span))
             draft.clauses["select"] = write_select(columns, self.texts)
-            name = self.writer.choose_name(*self.path, _name_operand(operand), body.operator)
+            name = self.writer.choose_name(*self.path, label, body.operator)
             aligned.append(self.writer.write(draft, name))
         return aligned
 
@@ -189,15 +190,3 @@ def _list_operands(body: QueryBody) -> list[QueryBody]:
     left = body.left
     same = isinstance(left, SetOperation) and left.is_all == body.is_all
     return [*(_list_operands(left) if same else [left]), body.right]
-
-
-def _name_operand(body: QueryBody) -> str:
-    """Return a name for a query of a union, after the tables that it reads."""
-    match body:
-        case Query():
-            return _name_operand(body.body)
-        case SetOperation():
-            return body.operator
-        case Select() if body.table is not None:
-            return "-".join(list_table_aliases(body.table)) or "query"
-    return "query"

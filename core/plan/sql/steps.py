@@ -58,10 +58,17 @@ class Draft:
     clauses: dict[str, Any] = field(default_factory=dict)
     places: dict[str, Span] = field(default_factory=dict)
     join: Join | None = None
+    joined: str = ""
+    """The name of the query of a condition or a value that it joins."""
     words: frozenset[str] | None = None
     """The words of the query, if no column is read that is not among them."""
     columns: list[tuple[str, Text, Span]] = field(default_factory=list)
     """The columns of the result, once its last clause is written: name, text and place of each."""
+
+    @property
+    def label(self) -> str:
+        """The name of its step, if it becomes one inside the query."""
+        return "-".join(filter(None, (*self.tables, self.joined)))
 
     @property
     def is_empty(self) -> bool:

@@ -179,7 +179,7 @@ class TableBuilder:
     def _explode(self, draft: Draft, view: LateralView) -> Draft:
         """Return a draft with the rows that a view makes of each row."""
         if not draft.is_empty:
-            name = self.writer.choose_name(*self.path, "-".join(draft.tables))
+            name = self.writer.choose_name(*self.path, draft.label)
             relation = self.writer.materialize(draft, name)
             places, words = draft.places, draft.words
             draft = Draft((relation,), relation.scope, draft.tables, places=places, words=words)

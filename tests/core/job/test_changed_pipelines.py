@@ -374,3 +374,32 @@ def test_query_keeps_its_state_when_its_parts_move_and_columns_are_added(
     now = pipeline(f'sql: "with {counts}, {sums} {more} {join}"')
     assert job.after(now, "k total n twice") == [(1, 14, 3, 28), (2, 32, 2, 64), (3, 20, 1, 40)]
     assert job.told == ()
+
+
+GROUPS = "select k, sum(v) as n from rows group by k"
+OTHERS = "select k + 100 as k, count(*) as n from rows group by k + 100"
+FEW = "select k, s, v from rows where v <= (select min(v) from rows)"
+QUERIES = {
+    "branches of a union change places and get a column": (
+        f"{GROUPS} union all {OTHERS}",
+        f"{OTHERS.replace(' as n', ' as n, 1 as one')} union all "
+        f"{GROUPS.replace(' as n', ' as n, 0')}",
+        "k n one",
+        [(1, 14, 0), (101, 3, 1), (102, 2, 1), (103, 1, 1), (2, 32, 0), (3, 20, 0)],
+    ),
+    "a query as a value is added, and columns": (
+        f"with few as ({FEW}) select k, s, v from few",
+        f"with more as ({FEW.replace('<= (select min', '>= (select max')}), few as ({FEW}) "
+        "select k + 100 as k, s, v + 1 as more from more union all select k, s, v * 2 from few",
+        "k s more",
+        [(1, "a", None), (102, "f", 31)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUERIES)
+def test_query_keeps_its_state_when_it_is_extended(tmp_path: Path, case: str) -> None:
+    before, now, names, wanted = QUERIES[case]
+    job = Job(tmp_path)
+    job.before(pipeline(f'sql: "{before}"'))
+    assert job.after(pipeline(f'sql: "{now}"'), names) == wanted

@@ -90,27 +90,31 @@ STEPS = {
     "a value": (
         "select id from orders where amount > (select avg(paid) from payments)",
         {
-            "q@payments-value": "payments: aggregate value = avg(paid); select value, one row = 1",
+            "q@payments-avg-paid": "payments: aggregate payments-avg-paid = avg(paid); "
+            "select payments-avg-paid = `payments-avg-paid`, one row = 1",
             "q@orders": "orders: with one row = 1",
-            "q": "q@orders, q@payments-value@retract: "
-            "on orders.`one row` = payments_value.`one row`; where amount > value; select id",
+            "q@orders-payments-avg-paid": "q@orders, q@payments-avg-paid@retract: "
+            "on orders.`one row` = payments_avg_paid.`one row`; select id, amount, "
+            "payments-avg-paid = `payments-avg-paid`",
+            "q": "q@orders-payments-avg-paid: where amount > `payments-avg-paid`; select id",
         },
     ),
     "a value of each row": (
         "select id from orders o where amount = (select count(*) from payments where order = o.id)",
         {
-            "q@payments-value": "payments: key key 1 = order, aggregate value = count(*); "
-            "select value, key 1",
-            "q": "orders, q@payments-value@retract: on o.id = `key 1`; "
-            "where amount = coalesce(value, 0); select id",
+            "q@payments-count": "payments: key key 1 = order, aggregate payments-count = count(*); "
+            "select payments-count, key 1",
+            "q@o-payments-count": "orders, q@payments-count@retract: on o.id = `key 1`; "
+            "select id, amount, payments-count = `payments-count`",
+            "q": "q@o-payments-count: where amount = coalesce(`payments-count`, 0); select id",
         },
     ),
     "a union of one table": (
         "select id from orders where amount > 1 union all select id from orders where amount < 0",
         {
-            "q@orders": "orders: where amount > 1; select id",
-            "q@orders_": "orders: where amount < 0; select id",
-            "q": "q@orders, q@orders_: ",
+            "q@orders-001a97": "orders: where amount > 1; select id",
+            "q@orders-3bf0f6": "orders: where amount < 0; select id",
+            "q": "q@orders-001a97, q@orders-3bf0f6: ",
         },
     ),
     "first rows of a query of with": (
@@ -127,9 +131,8 @@ STEPS = {
         {
             "q@groups": "orders: key customer, aggregate value = sum(amount), count(*) = count(*)",
             "q@groups_": "q@groups: where `count(*)` > 1; with one row = 1",
-            "q": "q@groups_@retract, q@payments-value@retract: on groups.`one row` ="
-            " payments_value.`one row`; where groups.value > payments_value.value;"
-            " select customer, value = groups.value",
+            "q": "q@groups-payments-avg-paid: where value > `payments-avg-paid`; "
+            "select customer, value",
         },
     ),
     "conditions that an or repeats": (

@@ -6,8 +6,8 @@ Subquery as its second argument, and `exists (select ...)` a call of `exists`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -251,6 +251,23 @@ def walk_query_nodes(node: SyntaxNode) -> Iterator[SyntaxNode]:
                 order = (item.expression for item in each.window.order_by)
                 for below in (*each.window.partition_by, *order):
                     yield from walk(below)
+
+
+def find_window_calls(node: SyntaxNode) -> Iterator[WindowCall]:
+    """Yield the functions over windows of rows in an expression."""
+    return (each for each in walk(node) if isinstance(each, WindowCall))
+
+
+def change_window(node: WindowCall, change: Callable[[SyntaxNode], SyntaxNode]) -> WindowCall:
+    """Return a function over a window of rows with each expression below it changed."""
+    call, window = node.call, node.window
+    arguments = tuple(map(change, call.arguments))
+    call = replace(call, arguments=arguments, filter=call.filter and change(call.filter))
+    if isinstance(window, WindowSpec):
+        order_by = (replace(each, expression=change(each.expression)) for each in window.order_by)
+        partition_by = tuple(map(change, window.partition_by))
+        window = replace(window, partition_by=partition_by, order_by=tuple(order_by))
+    return replace(node, call=call, window=window)
 
 
 def list_expressions(select: Select) -> Iterator[SyntaxNode]:

@@ -56,6 +56,19 @@ _GROUP_AND_ORDER = {
 }
 
 
+def parse_frame_text(text: str) -> RowFrame:
+    """Return the frame that a text says. Raises ExpressionError.
+
+    >>> print(parse_frame_text("rows 4 preceding"))
+    rows between 4 preceding and current row
+    """
+    parser = FrameParser(text)
+    frame = parse_frame(parser)
+    if not parser.is_at_end:
+        raise parser.unexpected_token_error("the end of the frame")
+    return frame
+
+
 def parse_frame(parser: ExpressionParser) -> RowFrame:
     """Parse a frame: `rows` or `range`, then one bound, or two with `between`."""
     start_token = parser.current_token

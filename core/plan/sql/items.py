@@ -121,24 +121,23 @@ def is_aggregate(node: SyntaxNode) -> bool:
 
 def has_aggregate(node: SyntaxNode) -> bool:
     """Whether an expression has an aggregate that is not over a window of rows."""
-    pending = [node]
+    return next(_find_aggregates(node), None) is not None
+
+
+def _find_aggregates(node: SyntaxNode) -> Iterator[CallNode]:
+    """Yield the aggregates that are not over a window of rows."""
     windowed = {id(e.call) for e in walk_query_nodes(node) if isinstance(e, WindowCall)}
-    return any(
-        is_aggregate(each) and id(each) not in windowed
-        for start in pending
-        for each in walk_query_nodes(start)
-    )
+    for each in walk_query_nodes(node):
+        if isinstance(each, CallNode) and is_aggregate(each) and id(each) not in windowed:
+            yield each
 
 
 def refuse_aggregates(clause: str, node: SyntaxNode, texts: QueryTexts) -> bool:
     """Report the aggregates in a clause that is applied to rows; whether there is one."""
     found = False
-    for each in walk_query_nodes(node):
-        if isinstance(each, CallNode) and is_aggregate(each):
-            message = (
-                f"{clause} is applied before rows are grouped, and {each.name} is an aggregate"
-            )
-            hint = "a condition on groups goes after having" if clause == "where" else ""
-            texts.add_error(message, each.span, hint)
-            found = True
+    for each in _find_aggregates(node):
+        message = f"{clause} is applied before rows are grouped, and {each.name} is an aggregate"
+        hint = "a condition on groups goes after having" if clause == "where" else ""
+        texts.add_error(message, each.span, hint)
+        found = True
     return found

@@ -27,6 +27,7 @@ from headrace.core.sql.syntax_tree import (
     Select,
     WindowCall,
     WindowSpec,
+    find_window_calls,
 )
 from headrace.core.types.data_types import INT, quote_name
 
@@ -43,25 +44,19 @@ class RankLimit:
 
 
 def find_ranking(select: Select, texts: QueryTexts) -> RankLimit | None:
-    """Return the ranking of `qualify`. Raises RejectedQuery for other conditions."""
-    if select.qualify is None:
-        return None
-    bound = _read_bound(select.qualify)
+    """Return the ranking of `qualify`, if that is the only function over a window of rows."""
+    bound = None if select.qualify is None else _read_bound(select.qualify)
     call = bound[0] if bound else None
     if isinstance(call, Name):
         named = (item.expression for item in select.items if item.name == call.name)
         call = next(named, None)
-    if bound is None or not isinstance(call, WindowCall):
-        message = "qualify wants row_number() over (...) <= n"
-        raise texts.reject(message, select.qualify.span, _HINT)
+    if bound is None or not isinstance(call, WindowCall) or call.call.name != "row_number":
+        return None
+    calls = (each for item in select.items for each in find_window_calls(item.expression))
+    if any(texts.cut(each.span) != texts.cut(call.span) for each in calls):
+        return None
     window = call.window
-    if isinstance(window, Name):
-        if window.name not in select.windows:
-            raise texts.reject(f'unknown window "{window.name}"', window.span)
-        window = select.windows[window.name]
-    if call.call.name != "row_number":
-        message = f"{call.call.name} is not supported: rows with equal ranks could be any number"
-        raise texts.reject(message, call.span, "row_number() numbers rows")
+    assert isinstance(window, WindowSpec), "named windows are written out"
     if not window.order_by:
         raise texts.reject("row_number wants an order by", window.span, _HINT)
     return RankLimit(call, window, bound[1])
@@ -146,7 +141,7 @@ def write_ranking(
 ) -> RankedRows:
     """Return the clauses of a ranking over the rows of a draft with one input."""
     scope = draft.scope
-    keys = [_write_key(each, scope, texts) for each in ranking.window.partition_by]
+    keys = [write_key(each, scope, texts) for each in ranking.window.partition_by]
     source = draft.inputs[0]
     if ranking.count == 1 and isinstance(source.kind, nodes.Append) and source.has_event_time:
         order = ranking.window.order_by
@@ -171,7 +166,7 @@ def write_ranking(
     return RankedRows(clauses, RANK_COLUMN, names)
 
 
-def _write_key(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> tuple[Text, Text | None]:
+def write_key(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> tuple[Text, Text | None]:
     """Return the name of a key, and its text unless it is a column."""
     text = texts.write(node, scope)
     column = find_column(node, scope)

@@ -34,6 +34,8 @@ from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.tables import TableBuilder
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, list_conditions
+from headrace.core.plan.sql.window_functions import OverBuilder
+from headrace.core.plan.sql.windowed_selects import NamedWindows, has_window, lift_windows
 from headrace.core.sql.syntax_tree import Query, Select, WindowCall, find_subqueries
 from headrace.core.types.data_types import quote_name
 
@@ -63,37 +65,23 @@ class SelectBuilder:
 
         `extra` returns further columns of the result. Raises RejectedQuery.
         """
-        select = lift_having(select)
+        named = NamedWindows(select.windows, self.texts)
+        select = lift_having(lift_windows(named.write_out(select)))
         self.labels = label_subqueries(select, self.texts.written.text.reveal())
         draft = self._build_rows(select)
         if not is_grouped(select):
             draft = self._join_values(draft, [item.expression for item in select.items])
         items = expand_items(select, draft.scope, self.texts)
-        self._refuse_windows(select)
-        items += extra(draft.scope) if extra else []
+        for item in extra(draft.scope) if extra else ():
+            items.append(replace(item, node=named.write_out_node(item.node)))
+        named.warn_if_unused()
         if is_grouped(select):
-            if select.qualify is not None:
-                message = "qualify of groups is not supported"
-                hint = "put the groups into a query in from (...)"
-                raise self.texts.reject(message, select.places["qualify"], hint)
             draft = self._build_groups(select, items, draft)
         else:
             draft = self._build_columns(select, items, draft)
         if self.failed:
             raise RejectedQuery
         return self._make_distinct(select, draft) if select.is_distinct else draft
-
-    def _refuse_windows(self, select: Select) -> None:
-        """Refuse functions over windows of rows, but for the one that `qualify` limits."""
-        if select.qualify is not None:
-            return
-        found = [i.expression for i in select.items if isinstance(i.expression, WindowCall)]
-        for call in found:
-            message = f"{call.call.name} over a window of rows is not supported"
-            hint = "row_number() ... <= n in qualify, or in where around the query, is supported"
-            self.texts.add_error(message, call.span, hint)
-        if found:
-            raise RejectedQuery
 
     def _build_rows(self, select: Select) -> Draft:
         """Return the rows of the tables that pass `where`."""
@@ -215,8 +203,10 @@ class SelectBuilder:
         return self._with_columns(draft, columns)
 
     def _build_columns(self, select: Select, items: list[Item], draft: Draft) -> Draft:
-        """Return a draft with the columns of a result; with `qualify`, of its first rows."""
+        """Return a draft with the columns of a result; with `qualify`, of the rows that pass it."""
         ranking = find_ranking(select, self.texts)
+        if ranking is None and (select.qualify or any(has_window(item.node) for item in items)):
+            return self._build_windows(select, items, draft)
         if ranking is None:
             columns = self._write_items(items, draft.scope)
             if not self._is_whole(columns, draft):
@@ -225,8 +215,8 @@ class SelectBuilder:
             return self._with_columns(draft, columns)
         draft = self._single_input(draft)
         ranked = write_ranking(ranking, draft, self.texts, self.writer.find_ttl(draft.inputs))
-        calls = [item for item in items if item.node == ranking.call]
-        others = [item for item in items if item.node != ranking.call]
+        calls = [item for item in items if isinstance(item.node, WindowCall)]
+        others = [item for item in items if item not in calls]
         by_name = {c[0]: c for c in self._write_items(others, draft.scope)}
         for item in calls:
             by_name[item.name] = (item.name, self.texts.name(ranked.number, item.place), item.place)
@@ -242,6 +232,21 @@ class SelectBuilder:
             *((RANK_COLUMN,) if "top" in draft.clauses else ()),
         ]
         if "with_" in draft.clauses or not _are_named(columns, natural):
+            draft.clauses["select"] = write_select(columns, self.texts)
+        return self._with_columns(draft, columns)
+
+    def _build_windows(self, select: Select, items: list[Item], draft: Draft) -> Draft:
+        """Return a draft with functions over windows of rows, of the rows that pass `qualify`."""
+        qualify = select.qualify
+        if qualify is not None and not any(map(has_window, (qualify, *(i.node for i in items)))):
+            message = "qualify is a condition on functions over (...), and there is none"
+            hint = "a condition on rows goes after where, one on groups after having"
+            raise self.texts.reject(message, qualify.span, hint)
+        draft = self._single_input(draft)
+        functions = OverBuilder(self.writer, self.texts, self.path, draft)
+        draft, columns = functions.build(items, qualify)
+        added = (str(each.name) for each in draft.clauses.get("over", ()))
+        if not _are_named(columns, [*draft.inputs[0].schema.names, *added]):
             draft.clauses["select"] = write_select(columns, self.texts)
         return self._with_columns(draft, columns)
 

@@ -18,7 +18,7 @@ from headrace.core.pipeline.clauses.query import QueryText
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.sql.scope import Scope
-from headrace.core.sql.syntax_tree import Subquery, WindowCall
+from headrace.core.sql.syntax_tree import Subquery, WindowCall, WindowSpec
 from headrace.core.types.data_types import quote_name
 
 Replace: TypeAlias = Callable[[SyntaxNode, frozenset[str]], str | None]
@@ -59,18 +59,38 @@ class QueryTexts:
         """Return a name, at the position of a part of the query."""
         return self.written.name(name, span)
 
+    def read(self, span: Span) -> str:
+        """Return the characters of a part of the query."""
+        return self.written.text.reveal()[span.start : span.end]
+
     def cut(self, span: Span) -> str:
         """Return the characters of a part of the query, on one line."""
-        return " ".join(self.written.text.reveal()[span.start : span.end].split())
+        return " ".join(self.read(span).split())
 
-    def write(self, node: SyntaxNode, scope: Scope, find: Replace | None = None) -> Text:
+    def write(
+        self,
+        node: SyntaxNode,
+        scope: Scope,
+        find: Replace | None = None,
+        *,
+        takes_windows: bool = False,
+    ) -> Text:
         """Return the text of an expression over the columns of a scope.
 
-        `find` may replace whole nodes. Raises RejectedQuery for names that mean no column.
+        `find` may replace whole nodes. With `takes_windows`, functions over windows of rows are
+        written with their frames alone. Raises RejectedQuery for names that mean no column.
         """
-        return self.written.text.compose(self.parts(node, scope, find))
+        parts = self.parts(node, scope, find, takes_windows=takes_windows)
+        return self.written.text.compose(parts)
 
-    def parts(self, node: SyntaxNode, scope: Scope, find: Replace | None = None) -> list[TextPart]:
+    def parts(
+        self,
+        node: SyntaxNode,
+        scope: Scope,
+        find: Replace | None = None,
+        *,
+        takes_windows: bool = False,
+    ) -> list[TextPart]:
         """Return the parts of the text of an expression over the columns of a scope."""
         replaced: dict[Span, str] = {}
         errors: dict[tuple[Span, str], ExpressionError] = {}
@@ -79,6 +99,10 @@ class QueryTexts:
             try:
                 text = find(each, bound) if find else None
                 text = text or self._find_scalar(each, scope)
+                if text is None and isinstance(each, WindowCall) and takes_windows:
+                    replaced[Span(each.call.span.end, each.span.end)] = self._write_frame(each)
+                    replace_nodes(each.call, visit, bound)
+                    return each
                 if text is None:
                     _refuse(each)
                     column = scope.find(each, bound)
@@ -101,6 +125,12 @@ class QueryTexts:
                 self.add_error(error.message, error.span, error.hint)
             raise RejectedQuery
         return list(_split(node.span, replaced))
+
+    def _write_frame(self, node: WindowCall) -> str:
+        """Return what an expression of a step has in place of `over (...)`."""
+        assert isinstance(node.window, WindowSpec), "named windows are written out"
+        frame = node.window.frame
+        return "" if frame is None else f" over ({self.cut(frame)})"
 
     def _is_written(self, node: SyntaxNode) -> bool:
         """Whether a name is in the query, and not another expression that it stands for."""
@@ -144,6 +174,8 @@ class QueryTexts:
         """Return the tree with its columns named as the step names them, to compare trees."""
 
         def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+            if isinstance(each, WindowCall | Subquery):
+                return Name(each.span, self.cut(each.span))
             try:
                 column = scope.find(each, bound)
             except ExpressionError:
@@ -161,7 +193,7 @@ def _refuse(node: SyntaxNode) -> None:
             raise ExpressionError(message, node.span, SUBQUERY_HINT)
         case WindowCall(call=call):
             message = f"{call.name} over a window of rows is not supported here"
-            hint = "row_number() ... <= n in qualify, or in where around the query, is supported"
+            hint = "it may stand in select and in qualify; where and having are applied before it"
             raise ExpressionError(message, node.span, hint)
 
 

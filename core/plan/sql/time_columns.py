@@ -78,7 +78,9 @@ def _after(operation: nodes.Operation, times: TimeColumns) -> TimeColumns:
                 if time.windows == window.shape
             }
             return {**ends, WINDOW_END: TimeColumn(1, windows)}
-        case nodes.Filter() | nodes.Route() | nodes.Dedup() | nodes.WeightConversion():
+        case (
+            nodes.Filter() | nodes.Route() | nodes.Dedup() | nodes.Over() | nodes.WeightConversion()
+        ):
             return times
         case nodes.ChangelogConversion(output="retract"):
             return times

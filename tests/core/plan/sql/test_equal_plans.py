@@ -160,6 +160,39 @@ CASES = {
         "q: {from: orders, dedup: {key: customer, keep: last, order: event_time},"
         " select: [id, customer]}",
     ),
+    "over": (
+        "select *, row_number() over w as n, lag(customer, 1, 'none') over w as before,"
+        " amount - avg(amount) over (partition by customer order by at rows 4 preceding) as change,"
+        " count(*) filter (where amount > 3) over (partition by customer order by at range between"
+        " interval '1' hour preceding and current row) as big"
+        " from orders where amount > 1 window w as (partition by customer order by at)",
+        "q: {from: orders, where: amount > 1, key: customer, over: {n: row_number(),"
+        " before: \"lag(customer, 1, 'none')\","
+        " change: amount - avg(amount) over (rows 4 preceding),"
+        " big: count(*) filter (where amount > 3) over (range between interval '1' hour preceding"
+        " and current row)}}",
+    ),
+    "columns of over": (
+        "select o.id, sum(o.amount) over (order by o.at) as amount from orders o",
+        "q: {from: orders, over: {amount_: sum(amount)}, select: {id: id, amount: amount_}}",
+    ),
+    "condition on over": (
+        "select id, n from (select id, at, lead(id) over (partition by to_date(at)"
+        " order by at) as n from orders) where n > id",
+        "subquery: {from: orders, key: {to_date(at): to_date(at)},"
+        " over: {n: lead(id)}, select: [id, at, n]}\n"
+        "  q: {from: subquery, where: n > id, select: [id, n]}",
+    ),
+    "over windows": (
+        "select customer, window_end, avg(sum(amount)) over (partition by customer"
+        " order by window_end rows 2 preceding) as recent"
+        " from orders group by customer, tumble(at, interval 10 seconds)",
+        "groups: {from: orders, key: customer, window: {tumble: 10s},"
+        " aggregate: {sum(amount): sum(amount)},"
+        " select: [customer, window_end, sum(amount)]}\n"
+        "  q: {from: groups, key: customer, over: {recent: 'avg(`sum(amount)`) over (rows 2"
+        " preceding)'}, select: [customer, window_end, recent]}",
+    ),
     "named query": (
         "with big as (select id, customer from orders where amount > 9)"
         " select customer, count(*) as n from big group by customer",

@@ -131,19 +131,63 @@ MISTAKES = {
             " [rows have no order of their own: write order by ... limit 10]"
         ],
     ),
-    "function over a window": (
-        "select id, lag(amount) over (partition by customer order by at) as before from orders",
+    "orders of windows": (
+        "select rank() over (order by amount desc) as r, sum(amount) over (partition by id) as s,\n"
+        "lag(id) over (order by at desc) as l, max(id) over (order by at, id) as m from orders",
         [
-            "lag(amount) over (partition by customer order by at): lag over a window of rows is not"
-            " supported [row_number() ... <= n in qualify, or in where around the query, is"
-            " supported]"
+            "amount: rank over (...) goes by the event time of rows, and amount is not it [order by"
+            " at; row_number() over (...) <= n in qualify gives the first rows in any order]",
+            "sum(amount) over (partition by id): sum over (...) wants an order by: a stream has no"
+            " last row [order by at gives the rows so far; for all rows of a key, join its groups"
+            " in from]",
+            "lag(id) over (order by at desc): lag over (...) goes from early to late rows, got desc"
+            " [order by at, and lead in place of lag]",
+            "id: max over (...) goes by event time alone, got id after it [leave out id: rows of"
+            " the same time are in the order of their source]",
         ],
     ),
-    "rank": (
-        "select id from orders qualify rank() over (partition by customer order by at) <= 3",
+    "frames": (
+        "select row_number() over (order by at rows 3 preceding) as n, sum(amount) over (order by"
+        " at\nrows between current row and unbounded following) as s from orders",
         [
-            "rank() over (partition by customer order by at): rank is not supported: rows with"
-            " equal ranks could be any number [row_number() numbers rows]"
+            "rows 3 preceding: row_number takes no frame: it is about single rows [leave out rows 3"
+            " preceding]",
+            "unbounded following: a frame to unbounded following is known only after the last row"
+            " [say how far it goes: 5 following, or interval 1 minute following]",
+        ],
+    ),
+    "names in windows": (
+        "select lag(nope) over (order by at) as a, lag(id) over (partition by idd order by at) as b"
+        " from orders",
+        [
+            'nope: unknown column "nope" [the columns are id, customer, amount, tags, at; text goes'
+            " in quotes: 'nope']",
+            'idd: unknown column "idd" [did you mean "id"?]',
+        ],
+    ),
+    "name of a window": (
+        "select count(*) over v as n from orders window w as (order by at)",
+        ['v: unknown window "v" [window v as (partition by ...)]'],
+    ),
+    "window over changes": (
+        "select lag(city) over (partition by id order by at) as before from moves",
+        [
+            "lag(city) over (partition by id order by at): lag over (...) wants facts, and these"
+            " rows change [compute it before rows are grouped or become a table]"
+        ],
+    ),
+    "window in where": (
+        "select id from orders where sum(amount) over (order by at) > 3",
+        [
+            "sum(amount) over (order by at): sum over a window of rows is not supported here [it"
+            " may stand in select and in qualify; where and having are applied before it]"
+        ],
+    ),
+    "qualify without a window": (
+        "select id from orders qualify amount > 3",
+        [
+            "amount > 3: qualify is a condition on functions over (...), and there is none"
+            " [a condition on rows goes after where, one on groups after having]"
         ],
     ),
     "rollup": (

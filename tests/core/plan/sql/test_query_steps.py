@@ -152,6 +152,35 @@ STEPS = {
             "q": "q@orders, q@payments@union: ",
         },
     ),
+    "several windows": (
+        "select id, count(*) over (partition by customer order by at) as n,"
+        " amount - lag(amount) over (partition by customer order by at) + rank() over (order by at)"
+        " as m from orders qualify n > 3 and m > lag(id) over (order by at)",
+        {
+            "q@over": "orders: over rank() over () = rank(), lag(id) over () = lag(id)",
+            "q@over-customer": "q@over: key customer, over n = count(*), lag(amount) over () ="
+            " lag(amount)",
+            "q": "q@over-customer: where n > 3 and (amount - `lag(amount) over ()` +"
+            " `rank() over ()`) > `lag(id) over ()`; select id, n, m = amount -"
+            " `lag(amount) over ()` + `rank() over ()`",
+        },
+    ),
+    "first row and the rows before": (
+        "select id, row_number() over w as n, lag(id) over w as before from orders"
+        " qualify n = 1 window w as (partition by customer order by at)",
+        {
+            "q@over": "orders: key customer, over n = row_number(), before = lag(id)",
+            "q": "q@over: where n = 1; select id, n, before",
+        },
+    ),
+    "first rows of groups": (
+        "select city, row_number() over (order by count(*) desc) as n from moves group by city"
+        " having count(*) > 1 qualify n <= 3",
+        {
+            "q@groups": "moves@retract: key city, aggregate count(*) = count(*)",
+            "q": "q@groups: select city, n = rank",
+        },
+    ),
     "an intersection": (
         "select id from orders intersect all select order from payments",
         {
@@ -184,10 +213,11 @@ def _text(operation: nodes.Operation) -> str:
             return f"where {operation.text}"
         case nodes.Project():
             return f"{operation.clause} {operation.text}"
-        case nodes.Aggregate():
+        case nodes.Aggregate() | nodes.Over():
+            clause = "over" if isinstance(operation, nodes.Over) else "aggregate"
             key = [f"{c.name} = {c.text}" if c.text else c.name for c in operation.key]
             columns = ", ".join(f"{c.name} = {c.text}" for c in operation.columns)
-            return f"key {', '.join(key)}, aggregate {columns}" if key else f"aggregate {columns}"
+            return f"key {', '.join(key)}, {clause} {columns}" if key else f"{clause} {columns}"
     return ""
 
 

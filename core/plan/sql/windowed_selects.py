@@ -1,0 +1,122 @@
+"""A `select` with functions over windows of rows, in the form in which they are computed.
+
+Named windows are written out, and functions over groups are in a query around the groups:
+
+    select city, rank() over (order by count(*)) as r from orders group by city
+
+    select city, rank() over (order by `count(*)`) as r
+    from (select city, count(*) from orders group by city)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.core.aggregates.canonical_text import canonical_text
+from headrace.core.errors.problems import suggest_name
+from headrace.core.expressions.parsing.syntax_tree import (
+    Member,
+    Name,
+    Star,
+    SyntaxNode,
+    replace_nodes,
+)
+from headrace.core.plan.sql.groups import is_grouped
+from headrace.core.plan.sql.having_queries import GROUPS
+from headrace.core.plan.sql.items import is_aggregate
+from headrace.core.plan.sql.texts import QueryTexts
+from headrace.core.sql.syntax_tree import (
+    DerivedTable,
+    Query,
+    Select,
+    SelectItem,
+    WindowCall,
+    WindowSpec,
+    change_window,
+    find_window_calls,
+)
+
+
+@dataclass(slots=True)
+class NamedWindows:
+    """The windows of the clause `window` of a `select`."""
+
+    windows: Mapping[str, WindowSpec]
+    texts: QueryTexts
+    _used: set[str] = field(default_factory=set)
+
+    def write_out(self, select: Select) -> Select:
+        """Return the `select` without names of windows. Raises RejectedQuery for unknown ones."""
+        items = tuple(
+            replace(item, expression=self.write_out_node(item.expression)) for item in select.items
+        )
+        qualify = select.qualify and self.write_out_node(select.qualify)
+        return replace(select, items=items, qualify=qualify)
+
+    def write_out_node(self, node: SyntaxNode) -> SyntaxNode:
+        """Return the expression without names of windows. Raises RejectedQuery for unknown ones."""
+
+        def find(each: SyntaxNode, _: frozenset[str]) -> SyntaxNode | None:
+            if not isinstance(each, WindowCall) or not isinstance(each.window, Name):
+                return None
+            name = each.window.name
+            if name not in self.windows:
+                hint = suggest_name(name, self.windows) or f"window {name} as (partition by ...)"
+                raise self.texts.reject(f'unknown window "{name}"', each.window.span, hint)
+            self._used.add(name)
+            return replace(each, window=self.windows[name])
+
+        return replace_nodes(node, find)
+
+    def warn_if_unused(self) -> None:
+        """Warn of windows that nothing reads."""
+        for name, window in self.windows.items():
+            if name not in self._used:
+                place = self.texts.written.text.locate(window.span.start, window.span.end)
+                self.texts.report.warn(f'nothing reads the window "{name}"', place)
+
+
+def lift_windows(select: Select) -> Select:
+    """Return a `select` of groups without functions over windows: they are around the groups."""
+    windowed = {item.name for item in select.items if has_window(item.expression)}
+    has_star = any(isinstance(item.expression, Star) for item in select.items)
+    if has_star or not is_grouped(select) or not (windowed or select.qualify):
+        return select
+    items = [item for item in select.items if item.name not in windowed]
+    names = {canonical_text(item.expression): item.name for item in items}
+    keys = {canonical_text(key) for key in (select.group_by.items if select.group_by else ())}
+
+    def find(node: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+        if isinstance(node, WindowCall):
+            return change_window(node, lambda below: replace_nodes(below, find))
+        text = canonical_text(node)
+        if not (is_aggregate(node) or isinstance(node, Name | Member) or text in keys):
+            return None
+        is_result = isinstance(node, Name) and node.name in {*names.values(), *windowed}
+        if isinstance(node, Name) and (node.name in bound or is_result):
+            return node
+        if text not in names:
+            names[text] = text
+            items.append(SelectItem(node, text, node.span))
+        return Name(node.span, names[text])
+
+    around = tuple(
+        replace(
+            item,
+            expression=replace_nodes(item.expression, find)
+            if item.name in windowed
+            else Name(item.name_span, item.name),
+        )
+        for item in select.items
+    )
+    qualify = select.qualify and replace_nodes(select.qualify, find)
+    inner = replace(select, items=tuple(items), is_distinct=False, qualify=None, windows={})
+    table = DerivedTable(select.span, Query(select.span, inner), GROUPS, select.span)
+    places = {key: select.places[key] for key in ("select", "qualify") if key in select.places}
+    return Select(select.span, around, select.is_distinct, table, qualify=qualify, places=places)
+
+
+def has_window(node: SyntaxNode) -> bool:
+    """Whether an expression calls a function over a window of rows."""
+    return next(find_window_calls(node), None) is not None

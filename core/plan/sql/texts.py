@@ -30,6 +30,10 @@ SUBQUERY_HINT = (
 )
 
 
+WINDOW_NAMES = ("tumble", "hop", "cumulate", "session", "window", "session_window")
+"""The windows of `group by`."""
+
+
 class RejectedQuery(Exception):
     """A part of a query cannot be built; the reason has been reported, or is outside of it."""
 
@@ -188,6 +192,15 @@ class QueryTexts:
 def _refuse(node: SyntaxNode) -> None:
     """Refuse what no expression of a step has."""
     match node:
+        case CallNode(name=name) if name in WINDOW_NAMES:
+            message = f"{name}(...) is an item of group by, and not a value"
+            hint = "select window_start and window_end, which are its times"
+            raise ExpressionError(message, node.span, hint)
+        case CallNode(name=name) if name.rpartition("_")[0] in WINDOW_NAMES:
+            bound = {"start": "window_start", "end": "window_end"}.get(name.rpartition("_")[2])
+            message = f"{name}(...) is a function of Flink"
+            hint = f"select {bound or 'window_end - interval 1 microsecond'}, a column of the group"
+            raise ExpressionError(message, node.span, hint)
         case Subquery():
             message = "a query is not supported here"
             raise ExpressionError(message, node.span, SUBQUERY_HINT)

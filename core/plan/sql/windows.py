@@ -99,15 +99,27 @@ def read_window(call: CallNode, scope: Scope, texts: QueryTexts, *, timed: bool)
         message = f"wanted {form.example}, got {texts.cut(call.span)}"
         raise texts.reject(message, call.span)
     time, *lengths = call.arguments
-    _check_time(call, time, scope, texts, timed=timed)
+    is_clock = _is_clock(time, scope)
+    if not is_clock:
+        _check_time(call, time, scope, texts, timed=timed)
     values = [_read_length(each, form, texts) for each in lengths]
     keys = dict(zip(form.keys, values, strict=False))
     if call.name == "window" and (len(values) == 1 or keys["every"] == keys["slide"]):
         keys["tumble"] = keys.pop("slide")
         keys.pop("every", None)
     _check_lengths(call, keys, lengths, texts)
-    given: dict[str, Any] = {**keys}
+    given: dict[str, Any] = {**keys, **({"time": "processing"} if is_clock else {})}
     return GroupWindow(Window.model_construct(**given), call)
+
+
+def _is_clock(time: SyntaxNode, scope: Scope) -> bool:
+    """Whether the time of a window is that of arrival."""
+    match time:
+        case CallNode(name="current_timestamp" | "now", arguments=()):
+            return True
+        case Name(name=name):
+            return name.lower() == "current_timestamp" and not scope.has(time)
+    return False
 
 
 def _check_time(
@@ -117,6 +129,9 @@ def _check_time(
     column, moved = find_column(time, scope), find_time(time, scope)
     if moved is not None and not moved.moved:
         return
+    if isinstance(time, CallNode) and time.name == "proctime":
+        message = f"the time of arrival is current_timestamp(), got {texts.cut(time.span)}"
+        raise texts.reject(message, time.span)
     times = [each.name for each in scope.columns if each.is_time] or [
         f"{each.name} - interval {each.time.after_us} microsecond"
         for each in scope.columns

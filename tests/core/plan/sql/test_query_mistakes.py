@@ -165,6 +165,16 @@ MISTAKES = {
             'idd: unknown column "idd" [did you mean "id"?]',
         ],
     ),
+    "window as a value": (
+        "select tumble(at, interval 1 minute) as w, hop_end(at, interval 1 second) as e, count(*)"
+        " as n from orders group by tumble(at, interval 1 minute)",
+        [
+            "tumble(at, interval 1 minute): tumble(...) is an item of group by, and not a value"
+            " [select window_start and window_end, which are its times]",
+            "hop_end(at, interval 1 second): hop_end(...) is a function of Flink [select"
+            " window_end, a column of the group]",
+        ],
+    ),
     "name of a window": (
         "select count(*) over v as n from orders window w as (order by at)",
         ['v: unknown window "v" [window v as (partition by ...)]'],

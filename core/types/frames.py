@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
+UNREAD = "__unread"
+"""The column of rows of which no other is needed: a frame without columns has no rows."""
+
 FEW_ROWS = 2000
 """Below this number of rows, using threads takes longer than computing columns one by one."""
 
@@ -29,14 +32,31 @@ MAX_REBUILT_ROWS = 16
 
 
 def concat_contiguous(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Concatenate one or more frames into contiguous memory; the frames are not modified."""
+    """Concatenate one or more frames into contiguous memory; the frames are not modified.
+
+    Those of the inputs of a union may differ in columns that no reader needs, which are dropped.
+    """
     if len(frames) == 1:
         return frames[0]
+    columns = frames[0].columns
+    if any(frame.columns != columns for frame in frames[1:]):
+        frames = select_common_columns(frames)
     # `pl.concat` distributes columns over threads; waking them takes longer than copying rows.
     whole = frames[0].clone()
     for frame in frames[1:]:
         whole.extend(frame)
     return rechunk(whole) if max(whole.n_chunks("all"), default=1) > 1 else whole
+
+
+def select_common_columns(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Select the columns that all frames have, in one order; rows stay where there are none."""
+    import polars as pl
+
+    common = set(frames[0].columns).intersection(*(frame.columns for frame in frames))
+    names = [name for name in frames[0].columns if name in common]
+    if names:
+        return [select_columns(frame, *names) for frame in frames]
+    return [pl.DataFrame({UNREAD: pl.repeat(None, each.height, eager=True)}) for each in frames]
 
 
 def rechunk(frame: pl.DataFrame) -> pl.DataFrame:

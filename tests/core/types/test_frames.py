@@ -123,3 +123,11 @@ def test_keys_are_listed_if_python_compares_them_as_frames_do() -> None:
     assert list_keys(WHOLE, ["s"]) == ["a" * 30, None, ""]
     assert list_keys(WHOLE, ["s", "d"]) is None
     assert list_keys(pl.DataFrame({"f": [float("nan")]}), ["f"]) is None
+
+
+def test_frames_of_a_union_keep_the_columns_that_all_have() -> None:
+    left = pl.DataFrame({"id": [1, 2], "at": [3, 4]})
+    assert concat_contiguous([left, pl.DataFrame({"at": [5]})]).to_dict(as_series=False) == {
+        "at": [3, 4, 5]
+    }
+    assert concat_contiguous([left, pl.DataFrame({"other": [6]})]).height == 3

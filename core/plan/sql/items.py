@@ -19,7 +19,7 @@ from headrace.core.expressions.typed import Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.sql.scope import Scope
-from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, Replace
 from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
 from headrace.core.types.data_types import INT, STRING, quote_name
 
@@ -101,6 +101,31 @@ def write_select(
     return tuple(
         Assignment(texts.name(name, place), None if is_list else text) for name, text, place in made
     )
+
+
+def write_qualify(
+    conditions: Iterable[SyntaxNode],
+    columns: Iterable[tuple[str, Text, Span]],
+    scope: Scope,
+    texts: QueryTexts,
+    find: Replace,
+) -> Text:
+    """Return conditions over the columns of rows, and of the result where these have none.
+
+    `find` replaces functions over windows of rows.
+    """
+    results = {name: str(text) for name, text, _ in columns}
+
+    def find_result(each: SyntaxNode, bound: frozenset[str]) -> str | None:
+        is_result = isinstance(each, Name) and each.name in results and each.name not in bound
+        if not is_result or scope.has(each):
+            return find(each, bound)
+        assert isinstance(each, Name), "it is the name of a result"
+        text = results[each.name]
+        is_column = text == quote_name(text.strip("`"))
+        return text if is_column else f"({text})"
+
+    return texts.join_conditions([texts.condition(each, scope, find_result) for each in conditions])
 
 
 def resolve_position(node: SyntaxNode, items: list[Item], texts: QueryTexts) -> Item | None:

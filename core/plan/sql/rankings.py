@@ -20,7 +20,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.steps import Draft
-from headrace.core.plan.sql.texts import QueryTexts
+from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
 from headrace.core.plan.sql.time_bounds import find_column
 from headrace.core.sql.syntax_tree import (
     Query,
@@ -41,25 +41,32 @@ class RankLimit:
     call: WindowCall
     window: WindowSpec
     count: int
+    others: tuple[SyntaxNode, ...] = ()
+    """The further conditions on these rows."""
 
 
 def find_ranking(select: Select, texts: QueryTexts) -> RankLimit | None:
     """Return the ranking of `qualify`, if that is the only function over a window of rows."""
-    bound = None if select.qualify is None else _read_bound(select.qualify)
-    call = bound[0] if bound else None
-    if isinstance(call, Name):
-        named = (item.expression for item in select.items if item.name == call.name)
-        call = next(named, None)
-    if bound is None or not isinstance(call, WindowCall) or call.call.name != "row_number":
-        return None
-    calls = (each for item in select.items for each in find_window_calls(item.expression))
-    if any(texts.cut(each.span) != texts.cut(call.span) for each in calls):
-        return None
-    window = call.window
-    assert isinstance(window, WindowSpec), "named windows are written out"
-    if not window.order_by:
-        raise texts.reject("row_number wants an order by", window.span, _HINT)
-    return RankLimit(call, window, bound[1])
+    conditions = [*split_conjunction(select.qualify)]
+    for condition in conditions:
+        bound = _read_bound(condition)
+        call = bound[0] if bound else None
+        if isinstance(call, Name):
+            named = (item.expression for item in select.items if item.name == call.name)
+            call = next(named, None)
+        if bound is None or not isinstance(call, WindowCall) or call.call.name != "row_number":
+            continue
+        others = tuple(each for each in conditions if each is not condition)
+        read = (*others, *(item.expression for item in select.items))
+        calls = (each for node in read for each in find_window_calls(node))
+        if any(texts.cut(each.span) != texts.cut(call.span) for each in calls):
+            return None
+        window = call.window
+        assert isinstance(window, WindowSpec), "named windows are written out"
+        if not window.order_by:
+            raise texts.reject("row_number wants an order by", window.span, _HINT)
+        return RankLimit(call, window, bound[1], others)
+    return None
 
 
 def _read_bound(node: SyntaxNode) -> tuple[SyntaxNode, int] | None:

@@ -24,6 +24,7 @@ from headrace.core.plan.sql.items import (
     expand_items,
     has_aggregate,
     refuse_aggregates,
+    write_qualify,
     write_select,
 )
 from headrace.core.plan.sql.joins import Joiner
@@ -163,11 +164,13 @@ class SelectBuilder:
 
     def _check_aliases(self, select: Select, node: SyntaxNode, scope: Scope) -> None:
         """Refuse the names of columns of the result, which `where` does not know."""
-        aliases = {item.aliases[0].name for item in select.items if len(item.aliases) == 1}
+        aliases = {item.aliases[0].name: item for item in select.items if len(item.aliases) == 1}
         for each in find_free_names(node):
             if each.name in aliases and not scope.has(each) and each.name not in scope.tables:
                 message = f'"{each.name}" is a column of the result, which where does not know'
                 hint = "repeat its expression, or put this query into from (...)"
+                if has_window(aliases[each.name].expression):
+                    hint = "a condition on functions over (...) goes after qualify"
                 raise self.texts.reject(message, each.span, hint)
 
     def _condition_joiner(self, label: str) -> ConditionJoiner:
@@ -225,8 +228,16 @@ class SelectBuilder:
         place = ranking.call.span
         draft.places.update(dict.fromkeys(("top", "dedup", "key"), place))
         texts = {str(text) for _, text, _ in columns}
-        if not {quote_name(name) for name in ranked.key} <= texts:
+        if ranking.others or not {quote_name(name) for name in ranked.key} <= texts:
             draft = self._start_anew(draft, "top")
+        if ranking.others:
+
+            def find(node: SyntaxNode, _: frozenset[str]) -> str | None:
+                return ranked.number if isinstance(node, WindowCall) else None
+
+            draft.clauses["where"] = write_qualify(
+                ranking.others, columns, draft.scope, self.texts, find
+            )
         natural = [
             *draft.inputs[0].schema.names,
             *((RANK_COLUMN,) if "top" in draft.clauses else ()),

@@ -11,6 +11,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
     Name,
     SyntaxNode,
+    child_nodes,
     replace_nodes,
 )
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors, Span
@@ -32,6 +33,10 @@ SUBQUERY_HINT = (
 
 WINDOW_NAMES = ("tumble", "hop", "cumulate", "session", "window", "session_window")
 """The windows of `group by`."""
+
+
+WINDOW_FUNCTIONS = ("row_number", "rank", "dense_rank", "lag", "lead", "nth_value")
+"""The functions that are only over windows of rows."""
 
 
 class RejectedQuery(Exception):
@@ -105,7 +110,8 @@ class QueryTexts:
                 text = text or self._find_scalar(each, scope)
                 if text is None and isinstance(each, WindowCall) and takes_windows:
                     replaced[Span(each.call.span.end, each.span.end)] = self._write_frame(each)
-                    replace_nodes(each.call, visit, bound)
+                    for below in child_nodes(each.call):
+                        replace_nodes(below, visit, bound)
                     return each
                 if text is None:
                     _refuse(each)
@@ -150,9 +156,11 @@ class QueryTexts:
         found = (each.text for each in scope.columns if each.table == table)
         return next((form.format(text) for text in found), None)
 
-    def condition(self, node: SyntaxNode, scope: Scope) -> list[TextPart]:
+    def condition(
+        self, node: SyntaxNode, scope: Scope, find: Replace | None = None
+    ) -> list[TextPart]:
         """Return the parts of a condition that others are joined to by `and`."""
-        parts = self.parts(node, scope)
+        parts = self.parts(node, scope, find)
         is_open = isinstance(node, CallNode) and node.name == "or"
         if (
             is_open
@@ -201,12 +209,16 @@ def _refuse(node: SyntaxNode) -> None:
             message = f"{name}(...) is a function of Flink"
             hint = f"select {bound or 'window_end - interval 1 microsecond'}, a column of the group"
             raise ExpressionError(message, node.span, hint)
+        case CallNode(name=name) if name in WINDOW_FUNCTIONS:
+            message = f"{name}(...) wants over (...)"
+            hint = f"{name}(...) over (partition by ... order by ...)"
+            raise ExpressionError(message, node.span, hint)
         case Subquery():
             message = "a query is not supported here"
             raise ExpressionError(message, node.span, SUBQUERY_HINT)
         case WindowCall(call=call):
             message = f"{call.name} over a window of rows is not supported here"
-            hint = "it may stand in select and in qualify; where and having are applied before it"
+            hint = "it may stand in select and in qualify, also of a query in from (...)"
             raise ExpressionError(message, node.span, hint)
 
 

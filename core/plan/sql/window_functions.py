@@ -12,21 +12,24 @@ from dataclasses import dataclass, field
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.aggregates.over_calls import OFFSET_FUNCTIONS, OVER_FUNCTIONS, RANK_FUNCTIONS
 from headrace.core.expressions.parsing.frame_parser import parse_frame_text
-from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode
+from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, child_nodes
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.nodes import Append
-from headrace.core.plan.sql.items import Item
+from headrace.core.plan.sql.items import Item, write_qualify
 from headrace.core.plan.sql.rankings import write_key
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, StepWriter
-from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, split_conjunction
 from headrace.core.plan.sql.time_bounds import find_time
 from headrace.core.sql.syntax_tree import WindowCall, WindowSpec, find_window_calls
 from headrace.core.types.data_types import quote_name
 
 FIRST_ROWS_HINT = "row_number() over (...) <= n in qualify gives the first rows in any order"
+
+
+_WHOLE_FUNCTIONS = ("ntile", "percent_rank", "cume_dist")
 
 
 @dataclass(slots=True)
@@ -80,7 +83,9 @@ class OverBuilder:
             if len(partitions) > 1 or qualify is not None:
                 draft = self._write_step(draft, partition)
         if qualify is not None:
-            draft.clauses["where"] = self._write_condition(qualify, items)
+            draft.clauses["where"] = write_qualify(
+                split_conjunction(qualify), columns, self.scope, self.texts, self._find_text
+            )
         return draft, columns
 
     def _check(self, calls: list[WindowCall]) -> None:
@@ -97,13 +102,23 @@ class OverBuilder:
     def _check_call(self, node: WindowCall, *, is_append: bool) -> None:
         name, texts, window = node.call.name, self.texts, node.window
         assert isinstance(window, WindowSpec), "named windows are written out"
+        for below in child_nodes(node.call):
+            inner = next(find_window_calls(below), None)
+            if inner is not None:
+                message = f"{inner.call.name} over (...) is inside of {name} over (...)"
+                raise texts.reject(message, inner.span, "compute it in a query in from (...)")
+        if name in _WHOLE_FUNCTIONS:
+            message = f"{name} needs all rows of a key, and a stream has no last one"
+            hint = "row_number() and rank() count up to the current row"
+            raise texts.reject(message, node.call.span, hint)
         if not is_append:
             message = f"{name} over (...) wants facts, and these rows change"
             hint = FIRST_ROWS_HINT
             if name not in RANK_FUNCTIONS:
                 hint = "compute it before rows are grouped or become a table"
             raise texts.reject(message, node.span, hint)
-        for each in (node.call, *window.partition_by):
+        texts.write(node, self.scope, takes_windows=True)
+        for each in window.partition_by:
             texts.write(each, self.scope)
         self._check_order(node, window)
         if window.frame is None:
@@ -234,9 +249,9 @@ class OverBuilder:
         column = self._find_column(node)
         if column is not None:
             return self.texts.name(quote_name(str(column)), place)
-        return self.texts.write(node, self.scope, lambda each, _: self._find_text(each))
+        return self.texts.write(node, self.scope, self._find_text)
 
-    def _find_text(self, node: SyntaxNode) -> str | None:
+    def _find_text(self, node: SyntaxNode, _: frozenset[str]) -> str | None:
         column = self._find_column(node)
         return None if column is None else quote_name(str(column))
 
@@ -246,21 +261,6 @@ class OverBuilder:
             return None
         found = self._find_partition(calls[0]).columns.get(self._describe(node))
         return None if found is None else found.name
-
-    def _write_condition(self, node: SyntaxNode, items: list[Item]) -> Text:
-        """Return `qualify` over the rows with the columns of the functions."""
-        results = {item.name: item for item in items}
-
-        def find(each: SyntaxNode, bound: frozenset[str]) -> str | None:
-            is_result = isinstance(each, Name) and each.name in results and each.name not in bound
-            if not is_result or self.scope.has(each):
-                return self._find_text(each)
-            assert isinstance(each, Name), "it is the name of a result"
-            item = results[each.name]
-            text = str(self._write_result(item.node, item.place))
-            return text if self._find_text(item.node) else f"({text})"
-
-        return self.texts.write(node, self.scope, find)
 
 
 def _list_times(scope: Scope) -> Iterable[str]:

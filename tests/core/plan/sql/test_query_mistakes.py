@@ -175,6 +175,24 @@ MISTAKES = {
             " window_end, a column of the group]",
         ],
     ),
+    "no windows": (
+        "select id, row_number() over (order by at) as n, lag(id) as m from orders where n > 3",
+        [
+            "lag(id): lag(...) wants over (...) [lag(...) over (partition by ... order by ...)]",
+            'n: "n" is a column of the result, which where does not know [a condition on functions'
+            " over (...) goes after qualify]",
+        ],
+    ),
+    "functions of whole keys": (
+        "select ntile(2) over (order by at) as q, lag(max(id) over w) over w as r from orders\n"
+        "window w as (order by at)",
+        [
+            "ntile(2): ntile needs all rows of a key, and a stream has no last one [row_number()"
+            " and rank() count up to the current row]",
+            "max(id) over w: max over (...) is inside of lag over (...) [compute it in a query in"
+            " from (...)]",
+        ],
+    ),
     "name of a window": (
         "select count(*) over v as n from orders window w as (order by at)",
         ['v: unknown window "v" [window v as (partition by ...)]'],
@@ -190,7 +208,7 @@ MISTAKES = {
         "select id from orders where sum(amount) over (order by at) > 3",
         [
             "sum(amount) over (order by at): sum over a window of rows is not supported here [it"
-            " may stand in select and in qualify; where and having are applied before it]"
+            " may stand in select and in qualify, also of a query in from (...)]"
         ],
     ),
     "qualify without a window": (

@@ -173,6 +173,14 @@ STEPS = {
             "q": "q@over: where n = 1; select id, n, before",
         },
     ),
+    "first rows and other conditions": (
+        "select id, amount * 2 as twice, row_number() over (partition by customer order by amount)"
+        " as n from orders qualify n <= 3 and (twice > 5 or n = 2)",
+        {
+            "q": "q@top@retract: where ((amount * 2) > 5 or rank = 2); select id,"
+            " twice = amount * 2, n = rank",
+        },
+    ),
     "first rows of groups": (
         "select city, row_number() over (order by count(*) desc) as n from moves group by city"
         " having count(*) > 1 qualify n <= 3",

@@ -7,20 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode
-from headrace.core.expressions.typed import ExpressionError
+from headrace.core.expressions.parsing.syntax_tree import CallNode, Name, SyntaxNode
 from headrace.core.pipeline.text import TextPart
 from headrace.core.plan.sql.items import has_aggregate
-from headrace.core.plan.sql.joins import Joiner, JoinSides
+from headrace.core.plan.sql.joins import ONE, Joiner, JoinSides
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.steps import Draft
 from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
 from headrace.core.sql.syntax_tree import Query, Select, Subquery, find_subqueries
 from headrace.core.types.data_types import quote_name
-
-NOT_IN_HINT = (
-    "not in is null if one of the values is null: write not exists (select 1 from ... where ...)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +23,8 @@ class QueryCondition:
     """A condition of `where` with a query: `x in (...)`, or `exists (...)`."""
 
     node: SyntaxNode
+    inner: CallNode
+    """The `in` or `exists`, without a `not` before it."""
     subquery: Subquery
     type: Literal["semi", "anti"]
     subject: SyntaxNode | None = None
@@ -46,16 +43,26 @@ def read_query_condition(node: SyntaxNode) -> QueryCondition | None:
         inner = inner.arguments[0]
         type = "anti" if type == "semi" else "semi"
     match inner:
-        case CallNode(name="exists", arguments=(Subquery() as query,)):
-            return QueryCondition(node, query, type)
-        case CallNode(name="in", arguments=(subject, Subquery() as query)):
-            return QueryCondition(node, query, type, subject)
+        case CallNode(name="exists", arguments=(Subquery() as query,)) as inner:
+            return QueryCondition(node, inner, query, type)
+        case CallNode(name="in", arguments=(subject, Subquery() as query)) as inner:
+            return QueryCondition(node, inner, query, type, subject)
     return None
 
 
 def has_query(node: SyntaxNode) -> bool:
     """Whether there is a query inside an expression."""
     return next(find_subqueries(node), None) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRows:
+    """The rows of a query of a condition, its conditions that read the rows around it, and its
+    column."""
+
+    draft: Draft
+    correlated: list[SyntaxNode]
+    value: SyntaxNode
 
 
 @dataclass(slots=True)
@@ -72,19 +79,28 @@ class ConditionJoiner:
     """Returns the rows of the tables of a `select`. Conditions that read these rows alone are
     applied, and removed."""
 
-    def join(self, draft: Draft, condition: QueryCondition) -> Draft:
-        """Return the draft of the rows for which a condition is true. Raises RejectedQuery."""
+    def build(self, condition: QueryCondition) -> QueryRows:
+        """Return the rows of the query of a condition. Raises RejectedQuery."""
         select = condition.query.body
         if _is_plain(condition.query) and isinstance(select, Select):
-            right, correlated, value = self._build_plain(select, condition)
-        else:
-            if condition.subject is None:
-                message = "exists wants select ... from ... where, with an equality to this query"
-                raise self.texts.reject(message, condition.node.span)
-            right, correlated, value = self.build_query(condition.query), [], None
-        sides = self.joiner.make_sides(draft, right)
-        if condition.subject is not None:
-            self._check_not_in(condition, sides, value)
+            return self._build_plain(select, condition)
+        if condition.subject is None:
+            message = "exists wants select ... from ... where, with an equality to this query"
+            raise self.texts.reject(message, condition.node.span)
+        draft = self.build_query(condition.query)
+        columns = draft.scope.columns
+        if len(columns) != 1:
+            message = f"in wants a query with one column, got {len(columns)}"
+            raise self.texts.reject(message, condition.node.span)
+        return QueryRows(draft, [], Name(condition.subquery.span, columns[0].name))
+
+    def join(self, draft: Draft, condition: QueryCondition, rows: QueryRows) -> Draft:
+        """Return the draft of the rows for which a condition is true. Raises RejectedQuery."""
+        correlated, place = rows.correlated, condition.node.span
+        is_crossed = condition.subject is None and self.joiner.add_constants(
+            draft, rows.draft, place, correlated
+        )
+        sides = self.joiner.make_sides(draft, rows.draft)
         bounds = self.joiner.find_bounds(sides, correlated)
         texts = self.texts
         conditions = [
@@ -93,67 +109,41 @@ class ConditionJoiner:
             if bounds is None or each not in bounds.conditions
         ]
         if condition.subject is not None:
-            conditions.append(self._write_equality(condition, sides, value))
-        if not conditions:
-            message = "exists without a condition that reads the rows around it is not supported"
-            raise texts.reject(message, condition.node.span, "as in where r.id = o.id")
+            conditions.append(self._write_equality(condition, sides, rows.value))
+        if is_crossed:
+            conditions.append(sides.write_constant(place))
         join = self.joiner.make_join(
             sides, condition.type, texts.join_conditions(conditions), bounds
         )
         scope = Scope(
-            tuple(replace(c, side="", text=quote_name(c.stored)) for c in sides.columns(0))
+            tuple(
+                replace(c, side="", text=quote_name(c.stored))
+                for c in sides.columns(0)
+                if c.table != ONE
+            )
         )
         made = Draft((sides.left, sides.right), scope, draft.tables, join=join)
         made.words, made.joined = draft.words, self.label
         made.places = {**draft.places, "join": condition.node.span, "from": condition.node.span}
         return made
 
-    def _build_plain(
-        self, select: Select, condition: QueryCondition
-    ) -> tuple[Draft, list[SyntaxNode], SyntaxNode | None]:
-        """Return the rows of a `select`, its conditions that read the rows around it, and its
-        value."""
+    def _build_plain(self, select: Select, condition: QueryCondition) -> QueryRows:
         correlated = [*split_conjunction(select.where)]
         right = self.build_tables(select, correlated)
-        if condition.subject is None:
-            return right, correlated, None
-        if len(select.items) != 1:
+        if condition.subject is not None and len(select.items) != 1:
             message = f"in wants a query with one column, got {len(select.items)}"
             raise self.texts.reject(message, select.span)
-        return right, correlated, select.items[0].expression
+        return QueryRows(right, correlated, select.items[0].expression)
 
     def _write_equality(
-        self, condition: QueryCondition, sides: JoinSides, value: SyntaxNode | None
+        self, condition: QueryCondition, sides: JoinSides, value: SyntaxNode
     ) -> list[TextPart]:
         """Return the parts of the equality of `in`."""
         texts, subject = self.texts, condition.subject
         assert subject is not None, "it is an in"
-        parts = texts.parts(subject, _get_side(sides, 0))
         end = subject.span.end
-        if value is None:
-            columns = sides.columns(1)
-            if len(columns) != 1:
-                message = f"in wants a query with one column, got {len(columns)}"
-                raise texts.reject(message, condition.node.span)
-            return [*parts, TextPart(end, end, f" = {columns[0].text}")]
+        parts = texts.parts(subject, _get_side(sides, 0))
         return [*parts, TextPart(end, end, " = "), *texts.parts(value, _get_side(sides, 1))]
-
-    def _check_not_in(
-        self, condition: QueryCondition, sides: JoinSides, value: SyntaxNode | None
-    ) -> None:
-        """Refuse `not in` unless no value can be null."""
-        if condition.type == "semi":
-            return
-        found = []
-        for node, side in ((condition.subject, 0), (value, 1)):
-            try:
-                column = _get_side(sides, side).find(node) if node is not None else None
-            except ExpressionError:
-                column = None
-            found.append(column)
-        if not all(c is not None and not c.field.nullable for c in found):
-            message = "not in (select ...) is supported only for columns that are not null"
-            raise self.texts.reject(message, condition.node.span, NOT_IN_HINT)
 
 
 def _is_plain(query: Query) -> bool:

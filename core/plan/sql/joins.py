@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode
-from headrace.core.expressions.typed import ExpressionError
+from headrace.core.expressions.parsing.syntax_tree import Literal as LiteralNode
+from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.clauses.joins import Join, JoinInputKeys, JoinType
+from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan import nodes
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
-from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
+from headrace.core.plan.sql.texts import QueryTexts, list_conditions
 from headrace.core.plan.sql.time_bounds import WithinBounds, find_column, find_time_bounds
 from headrace.core.sql.syntax_tree import (
     JoinedTable,
@@ -23,10 +25,12 @@ from headrace.core.sql.syntax_tree import (
     WindowCall,
     walk_query_nodes,
 )
-from headrace.core.types.data_types import quote_name
+from headrace.core.types.data_types import BIGINT, Field, quote_name
 
 ON_HINT = "as in join customers c on o.customer = c.id"
-CROSS_HINT = "add a condition with an equality, as in where a.id = b.id"
+ONE = "one row"
+"""A column that is 1 in all rows: the key of joins without an equality."""
+CROSS_HINT = "an equality such as a.id = b.id, if there is one, joins by key"
 _WHEN_FINAL: Literal["when_final"] = "when_final"
 _AT_ONCE: Literal["at_once"] = "at_once"
 
@@ -40,6 +44,11 @@ class JoinSides:
     names: tuple[str, str]
     scope: Scope
     """The columns of both, as the condition writes them."""
+
+    def write_constant(self, place: Span) -> list[TextPart]:
+        """Return the condition that joins each row with each other row."""
+        one, other = (each.text for each in self.scope.columns if each.table == ONE)
+        return [TextPart(place.start, place.end, f"{one} = {other}")]
 
     def columns(self, side: int) -> list[ScopeColumn]:
         """Return the columns of one input."""
@@ -57,21 +66,25 @@ class Joiner:
 
     def join(self, left: Draft, right: Draft, written: JoinedTable, *, may_filter: bool) -> Draft:
         """Return the draft of a join. Raises RejectedQuery."""
-        sides = self.make_sides(left, right)
         kind = written.kind
         is_inner = kind in ("inner", "cross")
-        conditions = [*split_conjunction(written.on)]
-        taken = self._find_joining(sides.scope) if is_inner and may_filter else []
+        conditions = [each for each in list_conditions(written.on) if not _is_true(each)]
+        taken = self._find_joining(left, right) if is_inner and may_filter else []
         if kind == "cross":
             conditions += taken
+        if written.on is None and kind != "cross" and not (written.using or written.is_natural):
+            raise self.texts.reject('wanted "on" or "using" after a join', written.keyword, ON_HINT)
+        has_using = bool(written.using) or written.is_natural
+        is_crossed = not has_using and self.add_constants(left, right, written.keyword, conditions)
+        sides = self.make_sides(left, right)
         as_of = self._is_as_of(written, sides)
         bounds = self.find_bounds(
             sides, [*conditions, *(taken if kind == "inner" else ())], as_of=as_of
         )
         using = self._list_using(written, sides)
-        if not conditions and not using:
-            self._reject_missing_condition(written)
         equal = [self._write_using(written, using, sides)] if using else []
+        if is_crossed:
+            equal = [sides.write_constant(written.keyword)]
         rest = [each for each in conditions if bounds is None or each not in bounds.conditions]
         on = self.texts.join_conditions(
             [*equal, *(self.texts.condition(each, sides.scope) for each in rest)]
@@ -86,6 +99,40 @@ class Joiner:
         draft.words = left.words
         draft.places = {**left.places, "join": written.keyword, "from": written.keyword}
         return draft
+
+    def add_constants(
+        self, left: Draft, right: Draft, place: Span, conditions: list[SyntaxNode]
+    ) -> bool:
+        """Give the rows of both inputs the same key, unless a condition compares them by equality.
+
+        Return whether they have it.
+        """
+        both = _join_scopes(left, right)
+        if any(_is_equality(each, both) for each in conditions):
+            return False
+        if not any(self._has_one_row(each) for each in (left, right)):
+            location = self.texts.written.text.locate(place.start, place.end)
+            message = "this join compares each row with each other row, in one place"
+            self.texts.report.warn(message, location, CROSS_HINT)
+        for draft in (left, right):
+            add_constant(draft, self.texts, place)
+        return True
+
+    def _has_one_row(self, draft: Draft) -> bool:
+        """Whether a draft reads an aggregate of all rows, or the first row in an order."""
+        if len(draft.inputs) != 1 or "explode" in draft.clauses:
+            return False
+        part = self.writer.table.parts.get(str(draft.inputs[0].stream))
+        while isinstance(part, nodes.Step) and len(part.inputs) == 1:
+            for operation in part.operations:
+                match operation:
+                    case nodes.Aggregate(key=(), window=None) | nodes.Top(key=(), rows=1):
+                        return True
+                    case nodes.Project() | nodes.Filter():
+                        continue
+                return False
+            part = self.writer.table.parts.get(part.inputs[0])
+        return False
 
     def find_equalities(self, left: Draft, right: Draft) -> list[SyntaxNode]:
         """Return the conditions of `where` that may join two drafts by equal values."""
@@ -162,8 +209,9 @@ class Joiner:
             emit=_AT_ONCE if at_once else _WHEN_FINAL,
         )
 
-    def _find_joining(self, scope: Scope) -> list[SyntaxNode]:
+    def _find_joining(self, left: Draft, right: Draft) -> list[SyntaxNode]:
         """Return the conditions of `where` that read both sides of a join."""
+        scope = _join_scopes(left, right)
         found = []
         for each in self.conditions:
             if any(isinstance(n, Subquery | WindowCall) for n in walk_query_nodes(each)):
@@ -181,12 +229,6 @@ class Joiner:
             return None
         may_be_equal = not as_of and all(isinstance(each.kind, nodes.Append) for each in inputs)
         return find_time_bounds(conditions, sides.scope, sides.names[0], may_be_equal=may_be_equal)
-
-    def _reject_missing_condition(self, written: JoinedTable) -> None:
-        if written.kind == "cross":
-            message = "a join of each row with each other row is not supported"
-            raise self.texts.reject(message, written.keyword, CROSS_HINT)
-        raise self.texts.reject('wanted "on" or "using" after a join', written.keyword, ON_HINT)
 
     def _list_using(self, written: JoinedTable, sides: JoinSides) -> list[str]:
         """Return the columns of `using`, or those of both sides for a natural join."""
@@ -240,7 +282,8 @@ class Joiner:
     def _scope_after(self, sides: JoinSides, join: Join, using: list[str]) -> Scope:
         """Return the columns after a join, as its step writes them."""
         if join.type in ("semi", "anti"):
-            return Scope(tuple(replace(c, text=quote_name(c.stored)) for c in sides.columns(0)))
+            own = (each for each in sides.columns(0) if each.table != ONE)
+            return Scope(tuple(replace(each, text=quote_name(each.stored)) for each in own))
         merged = []
         for name in using:
             one, other = (_get_column(sides.columns(side), name) for side in (0, 1))
@@ -250,8 +293,35 @@ class Joiner:
         columns = (
             replace(each, time=None, in_star=each.in_star and each.name not in using)
             for each in sides.scope.columns
+            if each.table != ONE
         )
         return Scope((*merged, *columns))
+
+
+def add_constant(draft: Draft, texts: QueryTexts, place: Span) -> None:
+    """Give all rows of a draft the same value, by which they are joined."""
+    draft.clauses["with_"] = (Assignment(texts.name(ONE, place), texts.name("1", place)),)
+    field = Field(ONE, BIGINT, nullable=False)
+    column = ScopeColumn(ONE, field, quote_name(ONE), stored=ONE, in_star=False)
+    draft.scope = Scope((*draft.scope.columns, column))
+
+
+def _join_scopes(left: Draft, right: Draft) -> Scope:
+    """Return the columns of both drafts, each with the side that it is on."""
+    sides = (("left", left), ("right", right))
+    return Scope(tuple(replace(c, side=side) for side, each in sides for c in each.scope.columns))
+
+
+def _is_true(node: SyntaxNode) -> bool:
+    return isinstance(node, LiteralNode) and node.value is True
+
+
+def _is_equality(node: SyntaxNode, scope: Scope) -> bool:
+    """Whether a condition compares one input with the other by equality."""
+    if not isinstance(node, CallNode) or node.name != "=":
+        return False
+    sides = [_sides_of(each, scope) for each in node.arguments]
+    return all(len(each) == 1 for each in sides) and sides[0] != sides[1]
 
 
 def _get_column(columns: list[ScopeColumn], name: str) -> ScopeColumn:

@@ -14,7 +14,14 @@ from hashlib import sha256
 
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.expressions.parsing.lexer import tokenize
-from headrace.core.expressions.parsing.syntax_tree import CallNode, Member, Name, Star, SyntaxNode
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    Literal,
+    Member,
+    Name,
+    Star,
+    SyntaxNode,
+)
 from headrace.core.expressions.typed import Span
 from headrace.core.sql.syntax_tree import (
     Query,
@@ -118,6 +125,10 @@ def label_subqueries(select: Select, text: str) -> dict[Span, str]:
 
 def _name_value(value: SyntaxNode) -> tuple[str, ...]:
     match value:
+        case Literal():
+            return ()
+        case Name(name=name) | Member(name=name):
+            return (name,)
         case CallNode(name=name, arguments=arguments) if all(
             isinstance(each, Name | Member | Star) for each in arguments
         ):

@@ -14,14 +14,13 @@ from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import TextPart
 from headrace.core.plan.sql.items import Item, has_aggregate, write_select
-from headrace.core.plan.sql.joins import Joiner
-from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
+from headrace.core.plan.sql.joins import ONE, Joiner, add_constant
+from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
 from headrace.core.sql.syntax_tree import GroupBy, Query, Select, Subquery
-from headrace.core.types.data_types import BIGINT, Field, quote_name
 
-ONE = "one row"
+KEY_PREFIX = "key "
 _COUNTS = ("count", "count_if", "approx_count_distinct", "regr_count")
 _HINT = "as in (select max(amount) from orders where orders.customer = c.id)"
 
@@ -31,7 +30,8 @@ class ScalarJoiner:
     """Adds the results of queries to the rows of a draft.
 
     `label` is the name of the query; `build_tables` returns the rows of the tables of a `select`,
-    and removes the conditions that it applied; `build_groups` returns the groups of such rows.
+    and removes the conditions that it applied; `build_groups` returns the groups of such rows, and
+    `single_input` a draft as the rows of one step.
     """
 
     writer: StepWriter
@@ -39,6 +39,7 @@ class ScalarJoiner:
     joiner: Joiner
     path: tuple[str, ...]
     label: str
+    single_input: Callable[[Draft], Draft]
     build_tables: Callable[[Select, list[SyntaxNode]], Draft]
     build_groups: Callable[[Select, list[Item], Draft], Draft]
 
@@ -51,28 +52,46 @@ class ScalarJoiner:
         correlated = [*split_conjunction(select.where)]
         rows = self.build_tables(select, correlated)
         inner = rows.scope
-        equalities = [self._split(each, inner, draft.scope) for each in correlated]
+        equalities = [self.split(each, inner, draft.scope) for each in correlated]
         place = select.items[0].name_span
-        keys = [Item(f"key {at}", one.span, one) for at, (one, _) in enumerate(equalities, 1)]
+        keys = [
+            Item(f"{KEY_PREFIX}{at}", one.span, one) for at, (one, _) in enumerate(equalities, 1)
+        ]
         items = [Item(self.label, place, select.items[0].expression), *keys]
         group = GroupBy(place, tuple(one for one, _ in equalities)) if equalities else None
         groups = self.build_groups(replace(select, group_by=group), items, rows)
-        if not equalities:
+        is_count = _is_count(items[0].node)
+        outer = [other for _, other in equalities]
+        draft, table = self.join_groups(draft, groups, outer, subquery.span)
+        form = "coalesce({}, 0)" if is_count else "{}"
+
+        def read(scope: Scope) -> str | None:
+            found = (each.text for each in scope.columns if each.table == table)
+            return next((form.format(text) for text in found), None)
+
+        self.texts.values[subquery.span] = read
+        return draft
+
+    def join_groups(
+        self, draft: Draft, groups: Draft, outer: list[SyntaxNode], place: Span
+    ) -> tuple[Draft, str]:
+        """Return the rows with the columns of groups whose keys equal values of the rows, and the
+        name of the table that has them. Without keys, there is one group."""
+        if not outer:
             constant = self.texts.name("1", place)
             groups.clauses["select"] = (
                 *write_select(groups.columns, self.texts, is_join=True),
                 Assignment(self.texts.name(ONE, place), constant),
             )
-            self._add_constant(draft, place)
+            add_constant(draft, self.texts, place)
         table = self.label
         while table in draft.scope.tables:
             table += "_"
         name = self.writer.choose_name(*self.path, self.label)
         relation = self.writer.write(groups, name).rename(table)
         right = Draft((relation,), relation.scope, (table,))
-        is_count = _is_count(items[0].node)
-        outer = [other for _, other in equalities]
-        return self._join_value(draft, right, outer, subquery, is_count=is_count)
+        draft = self._join_table(draft, right, outer, place)
+        return self.single_input(draft), table
 
     def _check(self, subquery: Subquery) -> Select:
         """Return the `select` of a query that has one row. Raises RejectedQuery."""
@@ -95,7 +114,7 @@ class ScalarJoiner:
             raise self.texts.reject(message, value.span, "compute with the result of the query")
         return select
 
-    def _split(self, node: SyntaxNode, inner: Scope, outer: Scope) -> tuple[SyntaxNode, SyntaxNode]:
+    def split(self, node: SyntaxNode, inner: Scope, outer: Scope) -> tuple[SyntaxNode, SyntaxNode]:
         """Return the inner and the outer side of a condition that reads the rows around."""
         if isinstance(node, CallNode) and node.name == "=":
             one, other = node.arguments
@@ -107,43 +126,28 @@ class ScalarJoiner:
         message = "a query as a value is compared with the query around it by equalities only"
         raise self.texts.reject(message, node.span, _HINT)
 
-    def _add_constant(self, draft: Draft, place: Span) -> None:
-        """Give all rows of a draft the same value, by which they are joined."""
-        names = self.texts.name(ONE, place), self.texts.name("1", place)
-        draft.clauses["with_"] = (Assignment(*names),)
-        field = Field(ONE, BIGINT, nullable=False)
-        column = ScopeColumn(ONE, field, quote_name(ONE), stored=ONE, in_star=False)
-        draft.scope = Scope((*draft.scope.columns, column))
-
-    def _join_value(
-        self,
-        draft: Draft,
-        right: Draft,
-        outer: list[SyntaxNode],
-        subquery: Subquery,
-        *,
-        is_count: bool,
+    def _join_table(
+        self, draft: Draft, right: Draft, outer: list[SyntaxNode], place: Span
     ) -> Draft:
         sides = self.joiner.make_sides(draft, right)
         left = Scope(tuple(sides.columns(0)))
-        keys = [each for each in sides.columns(1) if each.name != self.label]
+        is_key = {True: [], False: []}  # type: dict[bool, list[ScopeColumn]]
+        for each in sides.columns(1):
+            is_key[each.name == ONE or each.name.startswith(KEY_PREFIX)].append(each)
         conditions: list[list[TextPart]] = []
-        for node, key in zip(outer, keys, strict=False):
+        for node, key in zip(outer, is_key[True], strict=False):
             end = node.span.end
             conditions.append([*self.texts.parts(node, left), TextPart(end, end, f" = {key.text}")])
         if not outer:
             one = next(each for each in sides.columns(0) if each.table == ONE)
-            place = subquery.span
-            conditions.append([TextPart(place.start, place.end, f"{one.text} = {keys[0].text}")])
+            equality = f"{one.text} = {is_key[True][0].text}"
+            conditions.append([TextPart(place.start, place.end, equality)])
         join = self.joiner.make_join(sides, "left", self.texts.join_conditions(conditions))
-        value = next(each for each in sides.columns(1) if each.name == self.label)
-        column = "coalesce({}, 0)" if is_count else "{}"
-        self.texts.scalars[subquery.span] = (value.table, column)
         own = (each for each in sides.columns(0) if each.table != ONE)
-        columns = (*own, replace(value, in_star=False))
-        made = Draft((sides.left, sides.right), Scope(columns), draft.tables, join=join)
+        added = (replace(each, in_star=False) for each in is_key[False])
+        made = Draft((sides.left, sides.right), Scope((*own, *added)), draft.tables, join=join)
         made.words, made.joined = draft.words, self.label
-        made.places = {**draft.places, "join": subquery.span, "from": subquery.span}
+        made.places = {**draft.places, "join": place, "from": place}
         return made
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.core.expressions.parsing.syntax_tree import (
-    CallNode,
     SyntaxNode,
     find_free_names,
     walk,
@@ -16,7 +15,13 @@ from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK_COLUMN
-from headrace.core.plan.sql.conditions import ConditionJoiner, has_query, read_query_condition
+from headrace.core.plan.sql.conditions import (
+    ConditionJoiner,
+    QueryCondition,
+    QueryRows,
+    has_query,
+    read_query_condition,
+)
 from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
 from headrace.core.plan.sql.having_queries import lift_having
 from headrace.core.plan.sql.items import (
@@ -29,6 +34,7 @@ from headrace.core.plan.sql.items import (
 )
 from headrace.core.plan.sql.joins import Joiner
 from headrace.core.plan.sql.labels import label_subqueries
+from headrace.core.plan.sql.marks import MarkJoiner, needs_mark
 from headrace.core.plan.sql.rankings import find_ranking, make_dedup, write_ranking
 from headrace.core.plan.sql.scalars import ScalarJoiner
 from headrace.core.plan.sql.scope import Scope, list_columns
@@ -58,6 +64,8 @@ class SelectBuilder:
     path: tuple[str, ...]
     labels: dict[Span, str] = field(default_factory=dict)
     """The names of the queries in expressions, by their places."""
+    rows: dict[Span, QueryRows] = field(default_factory=dict)
+    """The rows of queries of conditions that have been built, by their places."""
     failed: bool = False
     """Whether a condition was rejected: the rest is checked, and then rejected too."""
 
@@ -100,9 +108,14 @@ class SelectBuilder:
             condition = read_query_condition(each)
             if condition is None:
                 values.append(each)
+                continue
+            joiner = self._condition_joiner(self.labels[condition.subquery.span])
+            rows = joiner.build(condition)
+            if needs_mark(draft, condition, rows):
+                self.rows[condition.subquery.span] = rows
+                values.append(each)
             else:
-                label = self.labels[condition.subquery.span]
-                draft = self._condition_joiner(label).join(draft, condition)
+                draft = joiner.join(draft, condition, rows)
         draft = self._join_values(draft, values)
         self._filter(select, draft, values)
         return draft
@@ -110,15 +123,23 @@ class SelectBuilder:
     def _join_values(self, draft: Draft, expressions: list[SyntaxNode]) -> Draft:
         """Return the rows with the results of the queries in expressions."""
         for node in expressions:
+            marked = set[Span]()
             for each in walk(node):
-                if isinstance(each, CallNode) and read_query_condition(each) is not None:
-                    message = "in (select ...) and exists are supported as whole conditions"
-                    hint = "join the rows of its query in from"
-                    raise self.texts.reject(message, each.span, hint)
-            for each in find_subqueries(node):
-                draft = self._scalar_joiner(self.labels[each.span]).join(draft, each)
-                draft = self._single_input(draft)
+                condition = read_query_condition(each)
+                if condition is not None and condition.subquery.span not in marked:
+                    marked.add(condition.subquery.span)
+                    draft = self._join_mark(draft, condition)
+            for query in find_subqueries(node):
+                if query.span not in marked:
+                    draft = self._scalar_joiner(self.labels[query.span]).join(draft, query)
         return draft
+
+    def _join_mark(self, draft: Draft, condition: QueryCondition) -> Draft:
+        """Return the rows with the truth of a condition that is no filter of its own."""
+        label = self.labels[condition.subquery.span]
+        rows = self.rows.get(condition.subquery.span)
+        rows = rows or self._condition_joiner(label).build(condition)
+        return MarkJoiner(self._scalar_joiner(label), self.texts).join(draft, condition, rows)
 
     def _scalar_joiner(self, label: str) -> ScalarJoiner:
         joiner = Joiner(self.writer, self.texts, self.path, [])
@@ -129,6 +150,7 @@ class SelectBuilder:
             joiner,
             self.path,
             label,
+            self._single_input,
             inner._build_own_rows,
             inner._build_groups,
         )

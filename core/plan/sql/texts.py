@@ -51,9 +51,9 @@ class QueryTexts:
         self.report = report
         tokens = tokenize(written.text.reveal().rstrip().removesuffix(";"))
         self.words = frozenset(t.value for t in tokens if t.kind in ("word", "quoted"))
-        self.scalars: dict[Span, tuple[str, str]] = {}
-        """The tables with the results of queries as values, by the places of these queries, and
-        the form in which an expression reads the result."""
+        self.values: dict[Span, Callable[[Scope], str | None]] = {}
+        """The texts of queries that are values, and of conditions with queries, by their places,
+        in a scope that has their results."""
 
     def add_error(self, message: str, span: Span, hint: str = "") -> None:
         """Report an error of a part of the query."""
@@ -107,7 +107,7 @@ class QueryTexts:
         def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
             try:
                 text = find(each, bound) if find else None
-                text = text or self._find_scalar(each, scope)
+                text = text or self._find_value(each, scope)
                 if text is None and isinstance(each, WindowCall) and takes_windows:
                     replaced[Span(each.call.span.end, each.span.end)] = self._write_frame(each)
                     for below in child_nodes(each.call):
@@ -148,13 +148,17 @@ class QueryTexts:
             return not self.cut(node.span).endswith("*")
         return self.cut(node.span) in (quote_name(node.name), f"`{node.name}`")
 
-    def _find_scalar(self, node: SyntaxNode, scope: Scope) -> str | None:
+    def _find_value(self, node: SyntaxNode, scope: Scope) -> str | None:
         """Return the text of the result of a query that has been joined."""
-        table, form = self.scalars.get(node.span, ("", ""))
-        if not table or not isinstance(node, Subquery):
-            return None
-        found = (each.text for each in scope.columns if each.table == table)
-        return next((form.format(text) for text in found), None)
+        match node:
+            case CallNode(name="not", arguments=(CallNode(span=span) as inner,)):
+                if span == node.span and (text := self._find_value(inner, scope)):
+                    return f"(not {text})"
+                return None
+            case Subquery() | CallNode(name="in" | "exists"):
+                read = self.values.get(node.span)
+                return None if read is None else read(scope)
+        return None
 
     def condition(
         self, node: SyntaxNode, scope: Scope, find: Replace | None = None

@@ -55,28 +55,6 @@ MISTAKES = {
         "select o.id from orders o join payments p",
         ['join: wanted "on" or "using" after a join [as in join customers c on o.customer = c.id]'],
     ),
-    "each with each": (
-        "select o.id from orders o, payments p",
-        [
-            ",: a join of each row with each other row is not supported"
-            " [add a condition with an equality, as in where a.id = b.id]"
-        ],
-    ),
-    "no equality": (
-        "select o.id from orders o join payments p on o.amount > p.paid",
-        [
-            "o.amount > p.paid: wanted an equality between the inputs, such as o.id = p.id"
-            " [rows are joined by equal values]"
-        ],
-    ),
-    "not in": (
-        "select id from orders where customer not in (select id from moves)",
-        [
-            "customer not in (select id from moves): not in (select ...) is supported only for"
-            " columns that are not null [not in is null if one of the values is null: write not"
-            " exists (select 1 from ... where ...)]"
-        ],
-    ),
     "not the event time": (
         "select count(*) as n from payments group by tumble(to_timestamp('x'), interval 1 minute)",
         [
@@ -242,11 +220,12 @@ MISTAKES = {
             " in select without groups]"
         ],
     ),
-    "in below or": (
-        "select id from orders where amount > 1 or id in (select order from payments)",
+    "in below or by an inequality": (
+        "select id from orders o where amount > 1 or exists (select 1 from payments where"
+        " paid > o.amount)",
         [
-            "id in (select order from payments): in (select ...) and exists are supported as whole"
-            " conditions [join the rows of its query in from]"
+            "paid > o.amount: a query as a value is compared with the query around it by equalities"
+            " only [as in (select max(amount) from orders where orders.customer = c.id)]"
         ],
     ),
     "values": (

@@ -272,3 +272,14 @@ def test_query_that_nothing_reads_is_warned_of(tmp_path: Path) -> None:
     plan, problems = build_query(tmp_path, sql)
     assert plan is not None
     assert [problem.message for problem in problems] == ['nothing reads the query "b"']
+
+
+def test_join_without_an_equality_warns_that_it_compares_all_rows(tmp_path: Path) -> None:
+    query = "select o.id, p.paid from orders o join {} p"
+    for table, warnings in {
+        "payments": ["this join compares each row with each other row, in one place"],
+        "(select max(paid) as paid from payments)": [],
+    }.items():
+        plan, problems = build_query(tmp_path, f"{query.format(table)} on o.amount > p.paid")
+        assert plan is not None
+        assert [each.message for each in problems if "compares" in each.message] == warnings

@@ -1,0 +1,113 @@
+"""The rows of queries with conditions and joins that YAML has no clause for, as DuckDB has them.
+
+All queries run in one job, over tables in which rows change and are deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+
+from tests.support.cli.command_line import Headrace
+
+PIPELINE = """
+name: t
+sources:
+  t:
+    files: {path: t.jsonl}
+    schema: {id: bigint not null, x: bigint, s: string}
+    table: {key: id}
+  u:
+    files: {path: u.jsonl}
+    schema: {id: bigint not null, y: bigint, z: bigint}
+    table: {key: id}
+  f:
+    files: {path: f.jsonl}
+    schema: {id: bigint not null, x: bigint, s: string}
+  empty:
+    files: {path: empty.jsonl}
+    schema: {id: bigint not null, y: bigint, z: bigint}
+sinks:
+  out: {from: f, console: {}}
+"""
+X, Y = (None, 1, 2, 3, 4), (1, None, 3, 1, 3)
+T = [
+    *({"id": n, "x": x, "s": "ab"[n % 2]} for n, x in enumerate(X)),
+    {"id": 4, "x": 9, "s": "a"},
+    {"id": 1, "_change": "delete"},
+]
+U = [
+    *({"id": n, "y": y, "z": n % 3} for n, y in enumerate(Y)),
+    {"id": 3, "y": 2, "z": 1},
+    {"id": 4, "_change": "delete"},
+]
+DELETED = {"t": {1}, "u": {4}, "f": set(), "empty": set()}
+
+QUERIES = [
+    "select id, x in (select y from u) as v from {t}",
+    "select id, x not in (select y from u where y is not null) as v from {t}",
+    "select id, x not in (select y from u where y > 100) as v from {t}",
+    "select id, x in (select y from empty) as v from {t}",
+    "select id, x in (select y from u where u.z = {t}.id) as v from {t}",
+    "select id, id not in (select id from u) as v from {t}",
+    "select id, 1 as v from {t} where x not in (select y from u)",
+    "select id, 1 as v from {t} where x not in (select y from u where y is not null)",
+    "select id, 1 as v from {t} where x not in (select y + 1 from empty)",
+    "select id, 1 as v from {t} where x in (select y from u) or s = 'a'",
+    "select id, 1 as v from {t} where not (x in (select y from u) and s = 'a')",
+    "select id, if(exists (select 1 from u where u.y = {t}.x), 1, 0) as v from {t}",
+    "select id, not exists (select 1 from u where u.y = {t}.x and z > 0) as v from {t}",
+    "select id, 1 as v from {t} where exists (select 1 from u where y > 2)",
+    "select id, 1 as v from {t} where not exists (select 1 from empty)",
+    "select id, 1 as v from {t} where exists (select 1 from u where u.y > {t}.x)",
+    "select id, 1 as v from {t} where not exists (select 1 from u where u.y > {t}.x)",
+    "select id, 1 as v from {t} where x in (select y from u union all select z from u) or x > 8",
+    "select id, (select max(y) from u where u.y = {t}.x) as v from {t}",
+    "select {t}.id, m as v from {t} cross join (select max(y) as m from u) b",
+    "select {t}.id, u.id as v from {t}, u",
+    "select {t}.id, u.id as v from {t} join u on {t}.x < u.y",
+    "select {t}.id, u.id as v from {t} left join u on {t}.x < u.y",
+    "select u.id, {t}.id as v from {t} right join u on {t}.x < u.y",
+    "select coalesce({t}.id, 100) as id, u.id as v from {t} full join u on {t}.x < u.y",
+    "select {t}.id, u.id as v from {t} left join u on {t}.x = u.y and {t}.id < u.id",
+    "select {t}.id, u.id as v from {t} full join u on {t}.x = u.y and {t}.id < u.z",
+    "select a.id, b.id as v from {t} a join {t} b on a.s = b.s and a.id < b.id",
+    "select {t}.id, u.z as v from {t} join u on ({t}.x = u.y and z = 1) or ({t}.x = u.y and z = 2)",
+    "select id, z as v from {t} join u using (id)",
+    "select id, z as v from {t} natural left join u",
+]
+
+
+def test_rows_are_those_of_duckdb(headrace: Headrace) -> None:
+    database, folder = duckdb.connect(), Path()
+    for name, rows in {"t": T, "u": U, "f": T[:5], "empty": []}.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        last = {row["id"]: row for row in rows if row["id"] not in DELETED[name]}
+        columns = ["id", "y", "z"] if name in ("u", "empty") else ["id", "x", "s"]
+        types = ["bigint", "bigint", "bigint" if columns[2] == "z" else "varchar"]
+        listed = ", ".join(f"{c} {t}" for c, t in zip(columns, types, strict=True))
+        database.execute(f"create table {name} ({listed})")
+        for row in last.values():
+            database.execute(f"insert into {name} values (?, ?, ?)", [row[c] for c in columns])
+    (folder / "p.yaml").write_text(PIPELINE)
+    queries = [
+        query.format(t=table)
+        for at, query in enumerate(QUERIES)
+        for table in ("t", "f")[: 1 + at % 2]
+    ]
+    united = " union all ".join(
+        f"select {at} as q, id, cast(v as string) as v from ({query}) as q{at}"
+        for at, query in enumerate(queries)
+    )
+    ran = headrace("query", "-f", "p.yaml", united, "--format", "json")
+    assert ran.status == 0, ran.err
+    found: dict[int, Counter[tuple[object, ...]]] = {at: Counter() for at in range(len(queries))}
+    for line in ran.out.splitlines():
+        row = json.loads(line)
+        found[row["q"]][row["id"], row["v"]] += 1
+    for at, query in enumerate(queries):
+        wanted = database.execute(f"select id, cast(v as string) as v from ({query})").fetchall()
+        assert found[at] == Counter(wanted), query

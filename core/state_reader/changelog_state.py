@@ -13,7 +13,7 @@ from headrace.core.operators.changelog.conversion import (
     LIST_PREFIX,
     explode_rows,
 )
-from headrace.core.operators.changelog.counted_values import PAGE
+from headrace.core.operators.changelog.ordered_pages import PAGE
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
     NEWEST_TIME,

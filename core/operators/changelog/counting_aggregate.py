@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING
 from headrace.core.aggregates.value_sets import list_value_sets
 from headrace.core.api.state import KEY, NO_CLOCK_US, StepState
 from headrace.core.expressions.compilation import to_expr
+from headrace.core.operators.changelog import counted_values
 from headrace.core.operators.changelog.aggregate import (
     EMITTED_ROW,
     diff_results,
     get_fold_columns,
     get_output_columns,
 )
-from headrace.core.operators.changelog.counted_values import (
-    GROUP,
-    MAX_PAGE_VALUES,
-    CountedValues,
-    get_pages_columns,
-)
+from headrace.core.operators.changelog.counted_values import CountedValues
+from headrace.core.operators.changelog.ordered_pages import GROUP, MAX_PAGE_ROWS, UpdatedPages
 from headrace.core.operators.changelog.rows import (
     NEWEST_TIME,
     ROWS_STATE,
@@ -67,7 +64,7 @@ def get_group_columns(operation: Aggregate) -> dict[str, pl.DataType]:
         **build_subtracting_fold(fold, grouping).state_columns,
     }
     for number, each in enumerate(list_value_sets(fold.calls)):
-        columns.update(get_pages_columns(each, number, fold))
+        columns.update(counted_values.get_group_columns(each, number, fold))
     return columns
 
 
@@ -75,7 +72,7 @@ class CountingAggregateOperator(StatelessOperator):
     """The operator of an aggregate over retractions that stores counted values."""
 
     def __init__(
-        self, operation: Aggregate, context: KeyedContext, page_values: int = MAX_PAGE_VALUES
+        self, operation: Aggregate, context: KeyedContext, page_values: int = MAX_PAGE_ROWS
     ) -> None:
         import polars as pl
 
@@ -124,7 +121,7 @@ class CountingAggregateOperator(StatelessOperator):
             out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME)
         )
 
-    def _update_groups(self, changes: pl.DataFrame) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+    def _update_groups(self, changes: pl.DataFrame) -> tuple[pl.DataFrame, list[UpdatedPages]]:
         """Apply changes, which have KEY and WEIGHT; return their groups, and the pages by set."""
 
         touched = find_groups(changes, self._grouping)
@@ -140,23 +137,23 @@ class CountingAggregateOperator(StatelessOperator):
         prepared = numbered.with_columns(**self._prepared)
         pages = []
         for each in self._sets:
-            listed, columns = each.update(prepared, groups)
-            pages.append(listed)
-            groups = groups.with_columns(columns.get_columns())
+            updated = each.update(prepared, groups)
+            pages.append(updated)
+            groups = groups.with_columns(updated.lists.get_columns())
         return groups, pages
 
-    def _compute_results(self, groups: pl.DataFrame, pages: list[pl.DataFrame]) -> pl.DataFrame:
+    def _compute_results(self, groups: pl.DataFrame, pages: list[UpdatedPages]) -> pl.DataFrame:
         """Return the results of the groups that have rows and pass `having`, with KEY."""
         import polars as pl
 
         by = (KEY, *self._grouping.internal_names)
-        there = groups.filter(pl.col(ROW_COUNT) > 0)
-        if not there.height:
-            return there.select(KEY)
-        states = there.select(*by, *self._subtracting.state_columns)
-        for each, listed in zip(self._sets, pages, strict=True):
-            found = each.compute_states(there, listed)
+        states = groups.select(*by, *self._subtracting.state_columns)
+        for each, updated in zip(self._sets, pages, strict=True):
+            found = each.compute_states(groups, updated)
             states = states.hstack(found.select(*each.state_columns).get_columns())
+        states = states.filter(pl.col(ROW_COUNT) > 0)
+        if not states.height:
+            return states.select(KEY)
         return self._results.finish(states, by).filter(self._having)
 
     def _store_groups(self, groups: pl.DataFrame, results: pl.DataFrame) -> None:

@@ -158,7 +158,7 @@ def test_a_change_writes_one_page_of_a_large_group() -> None:
     operator = counting({"least": "min(i)", "low": "percentile(i, 0.1)"}, 64, state)
     list(operator.process(changes(*((("a", at, None, None), at, 1) for at in range(4096)))))
     written: list[int] = []
-    table = operator._sets[0]._table
+    table = operator._sets[0]._pages._table
     put, find = table.put, table.find
 
     def spy_put(frame: pl.DataFrame) -> None:

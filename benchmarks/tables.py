@@ -7,9 +7,10 @@ changes a second of CPU. `update`: a customer with 10 k of 1 M orders moves to a
 median time until all the changed orders are at the sink. The times of `join` and `rekeyed` are the
 least of the rounds, without that of a start, and of one core: on several, Polars distributes the
 work of each batch over threads, which takes more CPU in all.
+`top`: of 100 k rows in groups of 10, 1,000 and 100,000, batches of rows change; the CPU of a batch.
 `group`: in a group of 1 M different values, a row changes; the median time until the result is at
 the sink, for several aggregates.
-`python -m benchmarks.tables [join|rekeyed|update|group] [ROUNDS]`
+`python -m benchmarks.tables [join|rekeyed|update|top|group] [ROUNDS]`
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+from time import process_time
 
 import polars as pl
 
@@ -94,6 +96,20 @@ steps:
 sinks:
   out: {from: placed, memory: {data: out}}
 """
+TOP_ROWS, TOP_UPDATES = 100_000, 20
+TOP = """
+name: top
+settings: {parallelism: 1}
+sources:
+  rows:
+    memory: {data: rows}
+    schema: {arrival: int, id: bigint, city: bigint, amount: bigint}
+steps:
+  orders: {from: rows, dedup: {key: id, keep: last}}
+  best: {from: orders, key: city, top: {n: 3, by: amount desc}}
+sinks:
+  out: {from: best, memory: {data: out}}
+"""
 GROUP = """
 name: group
 settings: {{parallelism: 1}}
@@ -119,9 +135,8 @@ def main(work: str = "join", rounds: str = "3") -> None:
     if work != "update":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
-        {"join": _join, "rekeyed": _rekey, "update": _update, "group": _group}[work](
-            Path(folder), int(rounds)
-        )
+        works = {"join": _join, "rekeyed": _rekey, "update": _update, "top": _top, "group": _group}
+        works[work](Path(folder), int(rounds))
 
 
 def _join(root: Path, rounds: int) -> None:
@@ -202,6 +217,38 @@ def _update(root: Path, rounds: int) -> None:
     assert rows["len"].min() == 10_000, rows
     last = rows["ms"].cast(pl.Float64).to_list()
     print(f"update {median(last):.0f} ms for 10,000 changed orders, {max(last):.0f} ms at most")
+
+
+def _top(root: Path, rounds: int) -> None:
+    def orders(arrival: int, ids: pl.Series, groups: int) -> pl.DataFrame:
+        return ids.to_frame("id").select(
+            pl.lit(arrival, pl.Int32).alias("arrival"),
+            "id",
+            (pl.col("id") % groups).alias("city"),
+            ((pl.col("id") * 7919 + arrival * 104_729) % 1_000_003).alias("amount"),
+        )
+
+    every = pl.int_range(TOP_ROWS, dtype=pl.Int64, eager=True)
+    for rows in (10, 1000, TOP_ROWS):
+        first = orders(0, every, TOP_ROWS // rows)
+        alone = min(_time_frames(root, [first]) for _ in range(rounds))
+        for changed in (1, 1000):
+            updates = [
+                orders(n, every.sample(changed, seed=n), TOP_ROWS // rows)
+                for n in range(1, TOP_UPDATES + 1)
+            ]
+            cpu = min(_time_frames(root, [first, *updates]) for _ in range(rounds))
+            ms = (cpu - alone) / TOP_UPDATES * 1000
+            print(f"top {rows} rows in a group: {ms:.1f} ms of CPU for {changed} changed rows")
+
+
+def _time_frames(root: Path, frames: list[pl.DataFrame]) -> float:
+    """Return the CPU seconds in which these frames pass through the steps, one by one."""
+    arriving = Arriving(frames, 0.2, alone=True)
+    began = process_time()
+    outcome = run_in_process(root, TOP, arriving.connector())
+    assert outcome.failure is None, outcome.failure
+    return process_time() - began
 
 
 def _group(root: Path, rounds: int) -> None:

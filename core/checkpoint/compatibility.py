@@ -4,8 +4,8 @@ A job resumes only where no state would be lost or misread, unless an option all
 of each state is compared by its fingerprint in the checkpoint (`plan/fingerprint`), never guessed:
 
     the same                       resumes, however it is written, and whatever is downstream
-    a new call or column           starts with new rows (`operators/state_migration`); of counted rows
-                                   only if these are removed without it (`added_columns`)
+    a new call or column           starts with new rows (`operators/state_migration`); of counted
+                                   rows only if these are removed without it (`added_columns`)
     another meaning                rejected with both texts, unless the step starts fresh
     another parallelism            resumes, and is reported
     a removed step, call, column,  rejected, unless lost state is allowed. The positions of a source
@@ -225,13 +225,14 @@ def _format_resets(steps: Sequence[str]) -> str:
 
 
 def _has_other_states(was: Fingerprint, now: Fingerprint) -> bool:
-    """Whether an aggregate of counted rows stores other states.
+    """Whether an aggregate, or a ranking, of counted rows stores other states.
 
-    Older versions stored rows, from which values are counted (`operators/state_migration`).
+    Older versions stored rows, which are counted or ranked (`operators/state_migration`).
     """
-    if was.states == now.states or not now.operation.startswith("aggregate"):
+    if was.states == now.states or not now.operation.startswith(("aggregate", "top", "dedup")):
         return False
-    return not (set(was.states) == {"keys", "rows"} and "values" in now.states)
+    has_pages = "values" in now.states or "ranking" in now.states
+    return not (set(was.states) == {"keys", "rows"} and has_pages)
 
 
 def _list_missing(one: Fingerprint, other: Fingerprint) -> list[str]:

@@ -68,23 +68,28 @@ def migrate_weighted_lists(wanted: Mapping[str, pl.DataType]) -> FrameMigration:
     return change
 
 
-def migrate_listed_columns(wanted: Mapping[str, pl.DataType]) -> FrameMigration:
-    """Give the rows of keys that are stored as a list for each column these columns."""
+def migrate_listed_columns(
+    wanted: Mapping[str, pl.DataType], prefix: str = LIST_PREFIX, counted: str = WEIGHT
+) -> FrameMigration:
+    """Give the rows of keys that are stored as a list for each column these columns.
+
+    The list `counted` says how many rows there are.
+    """
     import polars as pl
 
-    weights = f"{LIST_PREFIX}{WEIGHT}"
+    weights = f"{prefix}{counted}"
 
     def change(frame: pl.DataFrame) -> pl.DataFrame:
         if weights not in frame.columns:
             return frame
-        kept = [n for n in frame.columns if not n.startswith(LIST_PREFIX)]
+        kept = [n for n in frame.columns if not n.startswith(prefix)]
         rows = frame.with_row_index("__number").select("__number", pl.col(weights).list.len())
         numbers = rows.select(pl.col("__number").repeat_by(weights).explode())
-        lists = {f"{LIST_PREFIX}{name}": type for name, type in wanted.items()}
+        lists = {f"{prefix}{name}": type for name, type in wanted.items()}
         new = [pl.lit(None, type).alias(n) for n, type in lists.items() if n not in frame.columns]
         nulls = numbers.with_columns(new).group_by("__number", maintain_order=True)
         added = nulls.agg(pl.col(each.meta.output_name()) for each in new).drop("__number")
-        return frame.hstack(added.get_columns()).select(*kept, *lists, weights)
+        return frame.hstack(added.get_columns()).select([*dict.fromkeys((*kept, *lists, weights))])
 
     return change
 

@@ -32,6 +32,12 @@ from headrace.core.operators.changelog.counting_aggregate import (
     build_subtracting_fold,
     get_group_columns,
 )
+from headrace.core.operators.changelog.ordered_pages import PAGE, SIZE
+from headrace.core.operators.changelog.retraction_top import (
+    COUNT,
+    PAGES_PREFIX,
+    get_ranked_columns,
+)
 from headrace.core.operators.changelog.rows import IS_DELETE, ROW_ID, ROWS_STATE
 from headrace.core.operators.changelog.subtracting_aggregate import SubtractingFold
 from headrace.core.operators.folds import (
@@ -54,6 +60,7 @@ from headrace.core.operators.frame_migration import (
 from headrace.core.operators.joins.state_layout import build_join_migrations
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.over_state import LAST_ROWS, list_row_columns, list_table_columns
+from headrace.core.operators.running_results import BEST_ROWS
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch
@@ -96,8 +103,8 @@ def migrate_state(step: nodes.PlanPart, plan: nodes.Plan, frozen: FrozenState) -
     assert keyed is not None and summary is not None
     changes = list(_build_migrations(step, keyed, plan))
     names = frozenset(state.name for state in summary.states)
-    if isinstance(keyed, nodes.Aggregate) and keyed.counts_values:
-        names |= {ROWS_STATE}  # of an older version, which the operator counts
+    if isinstance(keyed, nodes.Aggregate | nodes.Top) and keyed.reads_retractions:
+        names |= {ROWS_STATE}  # of an older version, which the operator counts or ranks
 
     def migrate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         for change in changes:
@@ -228,8 +235,9 @@ def _build_retraction_top_migrations(
     """Return the migrations of the rows of a `top` over removed rows."""
     if top.window is not None:
         return [migrate_weighted_lists(types)]
-    rows = migrate_input_rows(types, ORDER, WEIGHT, SLOT)
-    return [migrate_row_lists(types), restrict_to_runs(rows)]
+    rows = migrate_input_rows(types, ORDER, WEIGHT, SLOT)  # of an older version
+    pages = migrate_listed_columns({**types, ORDER: to_polars(ORDER_TYPE)})
+    return [migrate_row_lists(types), restrict_to_runs(rows), pages, _migrate_ranked_groups]
 
 
 def _build_aggregate_migrations(aggregate: nodes.Aggregate) -> list[FrameMigration]:
@@ -294,6 +302,22 @@ def _add_nothing(fold: SubtractingFold, mark: str) -> FrameMigration:
         return frame.with_columns(each for each in states if each.name not in frame.columns)
 
     return change
+
+
+def _migrate_ranked_groups(frame: pl.DataFrame) -> pl.DataFrame:
+    """Give the pages of groups the columns of their rows; an older version has no pages."""
+    import polars as pl
+
+    if BEST_ROWS not in frame.columns:
+        return frame
+    row = get_row_types(frame.schema, BEST_ROWS)
+    pages = get_ranked_columns(row)
+    first = next(iter(pages))
+    if first in frame.columns and frame[first].null_count() < frame.height:
+        entry = {PAGE: pl.Int64(), SIZE: pl.Int64(), COUNT: pl.Int64(), **row}
+        return migrate_listed_columns(entry, PAGES_PREFIX, PAGE)(frame)
+    nothing = [pl.lit(None, type).alias(name) for name, type in pages.items()]
+    return frame.drop(pages, strict=False).with_columns(nothing)
 
 
 def _get_stored_types(

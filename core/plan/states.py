@@ -185,7 +185,10 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                 yield StateDescription("due", "runs", ())
         case Aggregate(window=None) | Top(window=None):
             yield StateDescription("keys", "table", columns)
-            if keyed.stores_rows:
+            if isinstance(keyed, Top) and keyed.reads_retractions:
+                counted = (("rows as they are now", "struct"), ("count", "bigint"))
+                yield StateDescription("ranking", "table", counted)
+            elif keyed.stores_rows:
                 yield StateDescription(
                     "rows", "runs", (("rows as they are now", "struct"),), is_by_time=False
                 )
@@ -271,6 +274,8 @@ def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
             return tuple(_list_partial_columns(keyed))
         case Top() if keyed.window is not None and keyed.reads_retractions:
             return (("rows", "array"),)
+        case Top(window=None) if keyed.reads_retractions:
+            return (("first rows", "array"), ("pages of rows", "array"))
         case Top():
             return (("first rows", "array"),)
         case ChangelogConversion(output="retract"):

@@ -14,6 +14,7 @@ from headrace.core.operators.changelog.conversion import (
     explode_rows,
 )
 from headrace.core.operators.changelog.ordered_pages import PAGE
+from headrace.core.operators.changelog.retraction_top import get_ranked_columns
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
     NEWEST_TIME,
@@ -23,6 +24,7 @@ from headrace.core.operators.changelog.rows import (
 )
 from headrace.core.operators.changelog.top import IS_COMPLETE, RERANK_AFTER
 from headrace.core.operators.changelog.weighted_rows import consolidate, repeat_rows
+from headrace.core.operators.folds import get_row_types
 from headrace.core.operators.running_results import BEST_ROWS
 from headrace.core.plan import nodes
 from headrace.core.state_reader.columns import explode_stored_rows, make_unique_name
@@ -47,7 +49,8 @@ def build_group_columns(
             stored = {**row, WEIGHT: pl.Int64()}
             return {f"{LIST_PREFIX}{name}": pl.List(type) for name, type in stored.items()}
         case nodes.Top(reads_retractions=True):
-            return {BEST_ROWS: pl.List(pl.Struct(row)), NEWEST_TIME: to_polars(TIMESTAMP)}
+            best = {BEST_ROWS: pl.List(pl.Struct(row)), NEWEST_TIME: to_polars(TIMESTAMP)}
+            return {**best, **get_ranked_columns(row)}
     if isinstance(meaning.operation, nodes.Top):
         best = {
             BEST_ROWS: pl.List(pl.Struct({**row, ROW_ID: pl.String()})),
@@ -68,7 +71,10 @@ def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
     if isinstance(meaning.operation, nodes.ChangelogConversion):
         return _read_converted_rows(meaning, table)
     if isinstance(meaning.operation, nodes.Top):
-        shown = table.with_columns(pl.col(BEST_ROWS).list.head(meaning.operation.rows))
+        pages = get_ranked_columns(get_row_types(table.schema, BEST_ROWS))
+        shown = table.drop(pages, strict=False).with_columns(
+            pl.col(BEST_ROWS).list.head(meaning.operation.rows)
+        )
         names = meaning.key.names
         rows = explode_stored_rows(shown, BEST_ROWS, meaning.key, names, "rank")
         if time := meaning.operation.time_column:  # of its single row
@@ -109,10 +115,17 @@ def build_value_columns(
     meaning: StateSchema, key: dict[str, pl.DataType], name: str
 ) -> dict[str, pl.DataType]:
     """Return the columns of the pages of counted values in the state of that name."""
+    values = {field.name: to_polars(field.type) for field in meaning.value_columns[name]}
+    return build_page_columns(key, values)
+
+
+def build_page_columns(
+    key: dict[str, pl.DataType], row: dict[str, pl.DataType]
+) -> dict[str, pl.DataType]:
+    """Return the columns of pages of such rows."""
     import polars as pl
 
-    values = {field.name: to_polars(field.type) for field in meaning.value_columns[name]}
-    lists = {f"{LIST_PREFIX}{n}": pl.List(t) for n, t in {**values, WEIGHT: pl.Int64()}.items()}
+    lists = {f"{LIST_PREFIX}{n}": pl.List(t) for n, t in {**row, WEIGHT: pl.Int64()}.items()}
     return {KEY: pl.String(), **key, PAGE: pl.Int64(), **lists}
 
 
@@ -141,6 +154,8 @@ def read_current_rows(
     """Return the current rows, those of upserts with their id; the key comes first."""
     import polars as pl
 
+    if PAGE in rows.columns:
+        rows = explode_rows(rows.drop(KEY, PAGE))
     if WEIGHT in rows.columns:
         rows = repeat_rows(consolidate(rows))
     if IS_DELETE in rows.columns:

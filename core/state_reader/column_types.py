@@ -58,4 +58,4 @@ def _list_fields(schema: StateSchema | JoinStateSchema, state: str) -> Iterator[
 
 def _shows_rows(schema: StateSchema, state: str) -> bool:
     """Whether a state is shown as rows that are stored, and not as their aggregates."""
-    return state in ("rows", "waiting") or bool(schema.window and schema.window.evict)
+    return state in ("rows", "ranking", "waiting") or bool(schema.window and schema.window.evict)

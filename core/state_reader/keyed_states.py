@@ -109,7 +109,7 @@ class KeyedStateReader:
         match name:
             case "keys":
                 yield self._read_table(whole)
-            case "rows":
+            case "rows" | "ranking":
                 rows = changelog_state.read_current_rows(self._meaning, self._inside, whole)
                 yield move_to_end(rows, METADATA_COLUMNS)
             case "sequence":
@@ -143,7 +143,7 @@ class KeyedStateReader:
         match name:
             case "keys" | "counts":
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
-            case "rows":
+            case "rows" | "ranking":
                 return tuple(columns[: key + 1])
             case "changed" | "waiting" | "fired" | "due" | "waits" | "sequence":
                 return tuple(columns)
@@ -369,6 +369,10 @@ class KeyedStateReader:
                 columns = {LAST_NUMBER: number}
             case "fired":
                 columns = {**key, FRAGMENT_START: number, FRAGMENT_END: number, SLOT: number}
+            case "ranking":
+                row = self._build_row_columns()
+                del row[ROW_TIME]
+                columns = changelog_state.build_page_columns(key, row)
             case "rows":
                 columns = changelog_state.build_row_columns(
                     self._meaning, key, self._build_row_columns()

@@ -134,7 +134,7 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     timed, ttl, changes = (
         bool(reading["timed"]),
         bool(fingerprint.ttl),
-        "rows" in fingerprint.states or "values" in reading,
+        bool({"rows", "ranking"}.intersection(fingerprint.states)) or "values" in reading,
     )
     weighted = bool(reading.get("weighted"))
     if top := reading["top"]:

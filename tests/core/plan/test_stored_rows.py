@@ -44,7 +44,7 @@ TEXT, LIST = "20 for a text", "100 for an array or map"
         ("joined", "right", {"key n": 4, "other.k": 20}, (TEXT,), True),
         ("unkeyed@changes", "rows", {"k": 20, "n": 4}, (TEXT,), True),
         ("least", "values", {"n": 4}, (), True),
-        ("first", "rows", {"key k": 20, "k": 20, "n": 4}, (TEXT,), True),
+        ("first", "ranking", {"key k": 20, "k": 20, "n": 4}, (TEXT,), True),
     ],
 )
 def test_a_stored_row_has_the_widths_of_its_columns(

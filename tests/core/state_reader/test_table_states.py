@@ -98,7 +98,7 @@ def test_a_dedup_of_a_table_shows_rows_and_their_times(tmp_path: Path) -> None:
     assert life.run(1, Fate(stopped_at=1.0)).failure is None
     with open_checkpoint(Home(disk, "/home", "test")) as kept:
         step = StepStateReader.from_document("newest", kept.document, kept.thaw_step("newest"))
-        emitted, stored = (pl.concat(step.read_rows(state)) for state in ("keys", "rows"))
+        emitted, stored = (pl.concat(step.read_rows(state)) for state in ("keys", "ranking"))
     assert emitted.columns == stored.columns == ["city", "id", "at", "seq", "event_time"]
     assert emitted["id", "event_time"].rows() == [values[1][::2]]
     assert sorted(stored["id", "event_time"].rows()) == [each[::2] for each in values]

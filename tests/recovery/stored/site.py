@@ -119,7 +119,7 @@ STORED = (
             "all": (),
             "best": ("k", "rank"),
         },
-        described_otherwise=frozenset({"totals", "doubled", "some", "all"}),
+        described_otherwise=frozenset({"totals", "doubled", "some", "all", "best"}),
     ),
     Stored("statistics", (("orders/0",), ("orders/1",)), ("orders/2",), {"totals": K}),
     Stored(

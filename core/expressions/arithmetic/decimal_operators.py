@@ -153,7 +153,7 @@ def _build_quotient(left: Decimal, right: Decimal) -> PolarsForm:
 
     result = quotient_type(left, right)
     shift = result.scale - left.scale + right.scale
-    if shift >= 0 and max(left.precision + shift, right.precision) < MAX_DIGITS:
+    if max(left.precision + shift, right.precision) < MAX_DIGITS:
         return evaluate_once(lambda a, b: decimals.divide(a, b, shift, result), result)
     return compute_on_frame(
         lambda frame: wide_decimals.divide_decimals(frame, left, right, result), result
@@ -187,13 +187,6 @@ def _is_always_exact(left: Decimal, right: Decimal) -> bool:
     return True
 
 
-def _is_quotient_exact(left: Decimal, right: Decimal) -> bool:
-    """Whether divisor and remainders have room for the zeros that a step appends."""
-    shift = quotient_type(left, right).scale - left.scale + right.scale
-    room = MAX_DIGITS - right.precision
-    return room >= -shift and (room > 0 or left.precision + shift <= MAX_DIGITS)
-
-
 def _is_aligned_exact(left: Decimal, right: Decimal) -> bool:
     """Whether both have room for the decimals of the other."""
     return (
@@ -206,7 +199,7 @@ DECIMAL_OPERATORS: dict[str, DecimalOperator] = {
     "+": DecimalOperator(sum_type, _is_always_exact, _build_sum),
     "-": DecimalOperator(sum_type, _is_always_exact, partial(_build_sum, minus=True)),
     "*": DecimalOperator(product_type, _is_always_exact, _build_product),
-    "/": DecimalOperator(quotient_type, _is_quotient_exact, _build_quotient),
+    "/": DecimalOperator(quotient_type, _is_always_exact, _build_quotient),
     "%": DecimalOperator(remainder_type, _is_aligned_exact, _build_remainder),
     "pmod": DecimalOperator(remainder_type, _is_aligned_exact, _build_pmod),
     "div": DecimalOperator(lambda left, right: BIGINT, _is_aligned_exact, _build_integer_quotient),

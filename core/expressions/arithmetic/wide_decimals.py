@@ -3,7 +3,7 @@
 A column whose numbers are all small takes the short way. Otherwise the integer parts and the
 remainders of a sum are computed separately; the factors of a product are split into three limbs of
 thirteen digits and multiplied by long multiplication; and a quotient is a long division, several
-digits a step.
+digits a step. Only where a divisor may have 38 digits, Python divides, some 1 us a row.
 """
 
 from __future__ import annotations
@@ -129,17 +129,20 @@ def divide_decimals(
 ) -> pl.Series:
     """Return the quotient a0 / a1, null where a1 is zero."""
     shift = result.scale - left.scale + right.scale
-    first = min(max(shift, 0), MAX_DIGITS - left.precision)
+    room = MAX_DIGITS - right.precision
+    if not room and left.precision + shift > MAX_DIGITS:
+        return _divide_row_by_row(frame, shift, result)
+    first = min(shift, MAX_DIGITS - left.precision)
     frame = frame.select(
         estimate=unscaled_to_double(_A) / unscaled_to_double(_B) * 10.0**shift,
         minus=(to_unscaled(_A) < 0) != (to_unscaled(_B) < 0),
         rest=append_zeros(to_unscaled(_A).abs(), first),
-        by=append_zeros(to_unscaled(_B).abs(), max(-shift, 0)),
+        by=to_unscaled(_B).abs(),
     )
     quotient, rest, by = pl.col("quotient"), pl.col("rest"), pl.col("by")
     frame = frame.with_columns(quotient=rest.truncdiv(by))
     frame = frame.with_columns(rest=rest - quotient * by)
-    for digits in _division_steps(max(shift, 0) - first, MAX_DIGITS - right.precision):
+    for digits in _division_steps(shift - first, room):
         frame = frame.with_columns(digit=append_zeros(rest, digits).truncdiv(by))
         frame = frame.with_columns(
             quotient=append_zeros(quotient, digits) + pl.col("digit"),
@@ -148,6 +151,22 @@ def divide_decimals(
     size = quotient + (rest >= by - rest).cast(pl.Int128)
     number = pl.when(pl.col("minus")).then(int128(0) - size).otherwise(size)
     return frame.select(from_estimated(number, pl.col("estimate"), result)).to_series()
+
+
+def _divide_row_by_row(frame: pl.DataFrame, shift: int, result: Decimal) -> pl.Series:
+    """Divide by numbers of 38 digits, whose remainders leave no room for another digit."""
+    scale, limit = 10**shift, 10**result.precision
+
+    def divide(a: int | None, b: int | None) -> int | None:
+        if a is None or not b:
+            return None
+        size = (2 * abs(a) * scale + abs(b)) // (2 * abs(b))
+        return None if size >= limit else size if (a < 0) == (b < 0) else -size
+
+    unscaled = frame.select(a=to_unscaled(_A), b=to_unscaled(_B))
+    quotients = map(divide, unscaled["a"].to_list(), unscaled["b"].to_list())
+    numbers = pl.DataFrame({"n": pl.Series([*quotients], dtype=pl.Int128)})
+    return numbers.select(from_unscaled(pl.col("n"), result)).to_series()
 
 
 def _division_steps(missing: int, room: int) -> list[int]:

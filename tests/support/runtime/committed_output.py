@@ -14,9 +14,11 @@ from headrace.core.types.elements import DELETE
 Values = tuple[Any, ...]
 
 
-def ended(memory: InMemoryData, kind: nodes.StreamKind, names: tuple[str, ...]) -> Counter[Values]:
+def ended(
+    memory: InMemoryData, kind: nodes.StreamKind, names: tuple[str, ...], output: str = "out"
+) -> Counter[Values]:
     """Return the output after all its changes."""
-    frames = memory.outputs.get("out", [])
+    frames = memory.outputs.get(output, [])
     if isinstance(kind, nodes.Append):
         return Counter(shown(row) for frame in frames for row in frame.select(names).rows())
     if isinstance(kind, nodes.Retract):

@@ -15,7 +15,15 @@ from headrace.connectors.guess.columns import (
     SchemaGuess,
     format_yaml_block,
     guess_schema,
+    guess_schema_of_files,
 )
 from headrace.connectors.guess.file_head import UnreadableFile
 
-__all__ = ["GuessedColumn", "SchemaGuess", "UnreadableFile", "format_yaml_block", "guess_schema"]
+__all__ = [
+    "GuessedColumn",
+    "SchemaGuess",
+    "UnreadableFile",
+    "format_yaml_block",
+    "guess_schema",
+    "guess_schema_of_files",
+]

@@ -5,21 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Never
 
 from headrace.connectors.guess.file_head import (
     MAX_ROWS,
+    EmptyFile,
     FileHead,
     Format,
     UnreadableFile,
     read_head,
 )
 from headrace.connectors.guess.parquet import read_parquet_columns
-from headrace.connectors.guess.type_evidence import TypeEvidence, collect_cell_evidence
+from headrace.connectors.guess.type_evidence import TypeEvidence, add_cell_evidence
 from headrace.core.types.data_types import Type
+
+MAX_FILES = 8
+"""The most files that are read for a guess, from the first to the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,41 +63,76 @@ class SchemaGuess:
 
 def guess_schema(path: str) -> SchemaGuess:
     """Guess the columns of a JSON, CSV or Parquet file. Raises UnreadableFile for any other."""
-    head = read_head(path)
-    match head.format:
+    return _guess_of_heads([read_head(path)])
+
+
+def guess_schema_of_files(paths: Sequence[str]) -> SchemaGuess:
+    """Guess the columns that files of one format have together, from some of the files.
+
+    Files without rows are left out, unless all are empty. Raises UnreadableFile.
+    """
+    last = len(paths) - 1
+    chosen = {round(at * last / (MAX_FILES - 1)) for at in range(MAX_FILES)}
+    heads, empty = list[FileHead](), list[EmptyFile]()
+    for at in sorted(chosen):
+        try:
+            heads.append(read_head(paths[at]))
+        except EmptyFile as error:
+            empty.append(error)
+    if not heads:
+        raise empty[0]
+    if other := next((head for head in heads if head.format != heads[0].format), None):
+        names = " and ".join(f"{head.name} ({head.format})" for head in (heads[0], other))
+        raise UnreadableFile(f"wanted files of one format, got {names}: a pattern chooses some")
+    return _guess_of_heads(heads)
+
+
+def _guess_of_heads(heads: Sequence[FileHead]) -> SchemaGuess:
+    match heads[0].format:
         case "json":
-            return _guess_json(head)
+            return _guess_json(heads)
         case "csv":
-            return _guess_csv(head)
-    fields, notes = read_parquet_columns(path, head.name)
-    columns = tuple(GuessedColumn(name, type) for name, type in fields)
-    return SchemaGuess(head.name, "parquet", columns, 0, True, notes)
+            return _guess_csv(heads)
+    columns, notes = dict[str, GuessedColumn](), dict[str, None]()
+    for head in heads:
+        fields, found = read_parquet_columns(head.path, head.name)
+        notes |= dict.fromkeys(found)
+        for name, type in fields:
+            columns.setdefault(name, GuessedColumn(name, type))
+    return SchemaGuess(heads[0].name, "parquet", tuple(columns.values()), 0, True, tuple(notes))
 
 
-def _guess_json(head: FileHead) -> SchemaGuess:
-    root, bad, rows = TypeEvidence(), [], 0
-    lines = [(i, line) for i, line in enumerate(head.text.split("\n"), 1) if line.strip()]
-    for number, line in lines[:MAX_ROWS]:
-        rows += 1
-        row = _parse_object(line)
-        if row is None:
-            bad.append(number)
-        else:
-            root.add(row, number)
-    if len(bad) == rows:
-        _raise_not_json(head)
+def _guess_json(heads: Sequence[FileHead]) -> SchemaGuess:
+    root, notes, rows, is_complete = TypeEvidence(), list[str](), 0, True
+    for head in heads:
+        numbered = enumerate(head.text.split("\n"), 1)
+        lines = [*islice(((at, line) for at, line in numbered if line.strip()), MAX_ROWS + 1)]
+        is_complete = is_complete and not head.is_cut and len(lines) <= MAX_ROWS
+        bad = [
+            at for at, line in lines[: MAX_ROWS // len(heads)] if not _add_object(root, line, at)
+        ]
+        rows += min(len(lines), MAX_ROWS // len(heads))
+        if len(bad) == min(len(lines), MAX_ROWS // len(heads)):
+            _raise_not_json(head)
+        if bad:
+            notes.append(f"line {bad[0]} is not a JSON object{_format_more(bad)}: left out")
     columns = tuple(GuessedColumn(n, seen.type, seen.doubt) for n, seen in root.fields.items())
     if not columns:
-        raise UnreadableFile(f"the objects in {head.name} have no fields")
-    notes = (f"line {bad[0]} is not a JSON object{_format_more(bad)}: left out",) if bad else ()
-    return SchemaGuess(
-        head.name, "json", columns, rows, not head.is_cut and len(lines) <= MAX_ROWS, notes
-    )
+        raise UnreadableFile(f"the objects in {heads[0].name} have no fields")
+    return SchemaGuess(heads[0].name, "json", columns, rows, is_complete, tuple(notes))
+
+
+def _add_object(root: TypeEvidence, line: str, number: int) -> bool:
+    """Take the object of a line into account, if the line is one."""
+    row = _parse_object(line)
+    if row is not None:
+        root.add(row, number)
+    return row is not None
 
 
 def _parse_object(line: str) -> dict[str, object] | None:
     try:
-        row = json.loads(line, parse_constant=_reject_constant)
+        row = _DECODER.decode(line)
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
@@ -101,6 +140,9 @@ def _parse_object(line: str) -> dict[str, object] | None:
 
 def _reject_constant(name: str) -> Never:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def _raise_not_json(head: FileHead) -> Never:
@@ -118,34 +160,34 @@ def _raise_not_json(head: FileHead) -> Never:
     raise UnreadableFile(f"{head.name}, line 1: {wanted}, got {shown}")
 
 
-def _guess_csv(head: FileHead) -> SchemaGuess:
-    delimiter = _detect_delimiter(head.text.partition("\n")[0])
-    rows = list(islice(_read_csv_rows(head, delimiter), MAX_ROWS + 2))
-    (_, names), *values = rows[: MAX_ROWS + 1]
+def _guess_csv(heads: Sequence[FileHead]) -> SchemaGuess:
+    delimiter = _detect_delimiter(heads[0].text.partition("\n")[0])
+    notes = [f"csv: {{delimiter: {json.dumps(delimiter)}}} belongs next to it"][delimiter == "," :]
+    columns, rows, is_complete = dict[str, TypeEvidence](), 0, True
+    for head in heads:
+        names, values = _read_csv_head(head, delimiter)
+        is_complete = is_complete and not head.is_cut and len(values) <= MAX_ROWS
+        values = values[: MAX_ROWS // len(heads)]
+        rows += len(values)
+        odd = [number for number, (_, row) in enumerate(values, 2) if len(row) != len(names)]
+        fit = [(line, row) for line, row in values if len(row) == len(names)]
+        if odd:
+            first = f"row {odd[0]} has {len(values[odd[0] - 2][1])} fields, the header {len(names)}"
+            notes.append(f"{first}{_format_more(odd)}: left out")
+        for at, name in enumerate(names):
+            cells = ((line, row[at]) for line, row in fit)
+            add_cell_evidence(columns.setdefault(name, TypeEvidence()), cells)
+    if not rows:
+        raise EmptyFile(f"{heads[0].name} has a header and no rows")
+    guessed = tuple(GuessedColumn(name, seen.type, seen.doubt) for name, seen in columns.items())
+    return SchemaGuess(heads[0].name, "csv", guessed, rows, is_complete, tuple(notes), delimiter)
+
+
+def _read_csv_head(head: FileHead, delimiter: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the header, and one row more than MAX_ROWS, each with the number of its last line."""
+    (_, names), *values = islice(_read_csv_rows(head, delimiter), MAX_ROWS + 2)
     _check_names(head.name, names)
-    if not values:
-        raise UnreadableFile(f"{head.name} has a header and no rows")
-    odd = [number for number, (_, row) in enumerate(values, 2) if len(row) != len(names)]
-    fit = [(line, row) for line, row in values if len(row) == len(names)]
-    notes = [f"csv: {{delimiter: {json.dumps(delimiter)}}} belongs next to it"]
-    if odd:
-        first = f"row {odd[0]} has {len(values[odd[0] - 2][1])} fields, the header {len(names)}"
-        notes.append(f"{first}{_format_more(odd)}: left out")
-    seen = [
-        collect_cell_evidence((line, row[index]) for line, row in fit)
-        for index in range(len(names))
-    ]
-    columns = tuple(GuessedColumn(n, s.type, s.doubt) for n, s in zip(names, seen, strict=True))
-    whole = not head.is_cut and len(rows) <= MAX_ROWS + 1
-    return SchemaGuess(
-        head.name,
-        "csv",
-        columns,
-        len(values),
-        whole,
-        tuple(notes[delimiter == "," :]),
-        delimiter,
-    )
+    return names, values
 
 
 def _read_csv_rows(head: FileHead, delimiter: str) -> Iterator[tuple[int, list[str]]]:

@@ -35,10 +35,15 @@ class UnreadableFile(Exception):
     """A file from which no schema can be guessed; the message gives the reason and a hint."""
 
 
+class EmptyFile(UnreadableFile):
+    """A file without rows, which gives no evidence of the types of its columns."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileHead:
     """The first lines of a text file; `cut` if the file has more."""
 
+    path: str
     name: str
     format: Format
     text: str
@@ -50,13 +55,13 @@ def read_head(path: str) -> FileHead:
     name = format_path(path)
     magic = _read_first_bytes(path, name)
     if magic.startswith(_PARQUET):
-        return FileHead(name, "parquet", "", True)
+        return FileHead(path, name, "parquet", "", True)
     data = _read_decompressed(path, name, magic)
     cut = len(data) > MAX_BYTES
     text = _decode_lines(data[:MAX_BYTES], name, cut)
     if not text.strip():
-        raise UnreadableFile(f"{name} is empty: a schema is guessed from the rows of a file")
-    return FileHead(name, _detect_format(path, name, text), text, cut)
+        raise EmptyFile(f"{name} is empty: a schema is guessed from the rows of a file")
+    return FileHead(path, name, _detect_format(path, name, text), text, cut)
 
 
 def _read_first_bytes(path: str, name: str) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 
 from headrace.core.types.data_types import (
     BIGINT,
@@ -39,7 +39,8 @@ _NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIMESTAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?", re.ASCII
+    r"(\d{4}-\d\d-\d\d)[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?",
+    re.ASCII,
 )
 
 _KIND_NAMES = {
@@ -87,8 +88,8 @@ class TypeEvidence:
     def add(self, value: object, line: int, depth: int = 0) -> None:
         """Take one more value into account, from a line of the file; null gives no evidence."""
         match value:
-            case None:
-                return
+            case str():
+                self.add_kind(classify_text(value), line)
             case bool():
                 self.add_kind("boolean", line)
             case int():
@@ -96,8 +97,6 @@ class TypeEvidence:
                 self.largest_integer = max(self.largest_integer, abs(value))
             case float():
                 self.add_kind("fraction", line)
-            case str():
-                self.add_kind(classify_text(value), line)
             case list():
                 self._add_elements(value, line, depth)
             case dict():
@@ -105,7 +104,10 @@ class TypeEvidence:
 
     def add_kind(self, kind: str, line: int) -> None:
         """Take one more value of a kind into account."""
-        self.seen.setdefault(kind, KindCount()).add(line)
+        count = self.seen.get(kind)
+        if count is None:
+            count = self.seen[kind] = KindCount()
+        count.add(line)
 
     def _add_elements(self, values: list[object], line: int, depth: int) -> None:
         self.add_kind("array" if depth < MAX_DEPTH else "text", line)
@@ -117,7 +119,10 @@ class TypeEvidence:
         fits = depth == 0 or (depth < MAX_DEPTH and len(self.fields) <= MAX_FIELDS)
         self.add_kind("object" if fits else "text", line)
         for name, value in values.items() if fits else ():
-            self.fields.setdefault(name, TypeEvidence()).add(value, line, depth + 1)
+            evidence = self.fields.get(name)
+            if evidence is None:
+                evidence = self.fields[name] = TypeEvidence()
+            evidence.add(value, line, depth + 1)
 
     @property
     def kinds(self) -> set[str]:
@@ -205,14 +210,12 @@ def classify_text(text: str) -> str:
     >>> classify_text("2024-02-30"), classify_text("2024-02-29T08:00:00Z")
     ('text', 'timestamp')
     """
-    if text in _NOT_FINITE:
-        return "not finite"
+    if not text[:1].isdigit():
+        return "not finite" if text in _NOT_FINITE else "text"
     if _DATE.fullmatch(text):
         return "date" if _is_date(text) else "text"
     match = _TIMESTAMP.fullmatch(text)
-    if match and _is_date(match[1]) and _is_time(match[2]):
-        return "timestamp"
-    return "text"
+    return "timestamp" if match and _is_date(match[1]) else "text"
 
 
 def classify_cell(text: str) -> str:
@@ -230,27 +233,18 @@ def classify_cell(text: str) -> str:
     return classify_text(text)
 
 
-def collect_cell_evidence(cells: Iterable[tuple[int, str]]) -> TypeEvidence:
-    """Return the evidence of a column of CSV cells, each with its line; an empty cell is null."""
-    seen = TypeEvidence()
+def add_cell_evidence(seen: TypeEvidence, cells: Iterable[tuple[int, str]]) -> None:
+    """Take CSV cells of a column into account, each with its line; an empty cell is null."""
     for line, cell in cells:
         if cell:
             kind = classify_cell(cell)
             seen.add_kind(kind, line)
             if kind == "integer":
                 seen.largest_integer = max(seen.largest_integer, abs(int(cell)))
-    return seen
 
 
 def _is_date(text: str) -> bool:
     try:
         return bool(date.fromisoformat(text))
-    except ValueError:
-        return False
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return bool(datetime.strptime(text, "%H:%M:%S"))
     except ValueError:
         return False

@@ -61,16 +61,23 @@ class CollectedRows:
                 open_writers=lambda sink, schema, context, _: self._open_sink(
                     sink, schema, context
                 ),
+                prints_rows=True,
                 takes_removed_rows=True,
             ),
         )
 
     def take_rows(self, schema: Schema) -> pl.DataFrame:
         """Return the rows of the table in columns of this schema, and forget them."""
+        rows = self.peek_rows(schema)
+        self.clear()
+        return rows
+
+    def peek_rows(self, schema: Schema) -> pl.DataFrame:
+        """Return the rows of the table so far in columns of this schema."""
         import polars as pl
 
         self._fold()
-        rows, self._table = self._table, None
+        rows = self._table
         if rows is None:
             return pl.DataFrame(schema={field.name: to_polars(field.type) for field in schema})
         return (repeat_rows(rows) if WEIGHT in rows.columns else rows).select(schema.names)
@@ -87,7 +94,9 @@ class CollectedRows:
         is_added_only = isinstance(self.kind, nodes.Append)
         if not is_added_only and self._pending_rows > max(held, MIN_PENDING_ROWS):
             self._fold()
-        return is_added_only and self.enough is not None and self._pending_rows >= self.enough
+        return (
+            is_added_only and self.enough is not None and held + self._pending_rows >= self.enough
+        )
 
     def _fold(self) -> None:
         import polars as pl
@@ -129,11 +138,11 @@ class CollectingSink(StandaloneCoordinator):
     run_context: RunContext
 
     async def check(self) -> None:
-        """Drop the rows of an attempt before."""
-        self.rows.clear()
+        """Do nothing: memory takes any rows."""
 
     def create_writer(self, subtask: int, states: Sequence[Document] = ()) -> SinkWriter:
-        """Return a writer."""
+        """Drop the rows of an attempt before, and return a writer."""
+        self.rows.clear()
         return CollectingWriter(self)
 
     async def commit(self, handle: Handle) -> None:
@@ -146,7 +155,7 @@ class CollectingSink(StandaloneCoordinator):
         """Do nothing: there are no commits."""
 
     async def end_lost_writers(self, subtasks: Collection[int]) -> None:
-        """Do nothing: the next attempt drops all rows."""
+        """Do nothing: the next writer drops all rows."""
 
     async def close(self) -> None:
         """Do nothing: no resource is open."""

@@ -1,31 +1,52 @@
-"""`headrace query`: runs a query over files, and prints its final rows."""
+"""`headrace query`: runs a query over files, topics and stored state, and prints its final rows."""
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import click
 
+from headrace.cli.batch.options import add_batch_options, check_options
 from headrace.cli.completion import PipelineFile
 from headrace.cli.errors import Refusal
-from headrace.cli.pipeline_file import add_set_option, paint_problem
+from headrace.cli.pipeline_file import add_home_option, add_set_option, paint_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from headrace.cli.shell_query.pipeline import ShellQuery
+    from headrace.cli.shell_query.pipeline import QueryInputs, ShellQuery
     from headrace.core.errors.problems import Problem
-    from headrace.core.job.signals import SignalHandler
+    from headrace.core.job.launch import Watcher
     from headrace.core.pipeline.loader import LoadedPipeline
 
 FORMATS = ("table", "json", "csv", "parquet")
+SUFFIXES = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
 
 
 @click.command()
 @click.argument("sql")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
-@click.option("--to", metavar="FILE", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="The form of the rows; by default that of the name of FILE, else a table.",
+)
+@click.option(
+    "-o",
+    "--to",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write to this file; - is standard output.",
+)
 @click.option(
     "-f",
     "--file",
@@ -34,49 +55,105 @@ FORMATS = ("table", "json", "csv", "parquet")
     help="A pipeline whose sources and steps are tables too.",
 )
 @add_set_option
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Do not stop at the end of topics and watched folders, but wait for more.",
+)
+@add_home_option
+@add_batch_options("Run on Spark, with the same rows.")
 @click.pass_context
 def query(
     ctx: click.Context,
     sql: str,
-    form: str,
+    form: str | None,
     to: str | None,
     pipeline: str | None,
     overrides: tuple[str, ...],
+    follow: bool,
+    home: str,
+    batch: bool,
+    master: str | None,
+    conf: tuple[str, ...],
 ) -> None:
-    """Query files in SQL.
+    """Query files, topics and stored state in SQL.
 
     A table is the path of files, as in "select city, count(*) as n from 'orders/*.jsonl' group by
-    city": JSON, CSV with a header, or Parquet, also .gz and .zst. Their columns are guessed from
-    the first file. With -f, the sources and steps of a pipeline are tables as well.
+    city": JSON, CSV with a header, or Parquet, also .gz and .zst. Their columns are guessed. With
+    -f, the sources and steps of a pipeline are tables, and kafka.TOPIC is a topic that it reads.
+    JOB.STEP and 'SAVEPOINT'.STEP are the state of a step, as for headrace state query.
 
-    The final rows are printed when all input is read; after Ctrl-C, those of the rows so far. JSON
-    has an object a line. Nothing is stored.
+    The final rows are printed when all input is read; after Ctrl-C, those of the rows so far. On a
+    terminal, a table shows the rows until then. JSON has an object a line. Nothing is stored.
     """
     from headrace.cli.process_limits import check_process_limits
     from headrace.core.job.signals import SignalHandler
 
-    if form == "parquet" and to is None:
-        raise Refusal("wanted a file for parquet", "--to FILE names it")
+    check_options(ctx)
+    form = form or SUFFIXES.get(os.path.splitext(to or "")[1].lower(), "table")
+    _check_output(form, to)
     if overrides and pipeline is None:
         raise click.UsageError("--set changes a pipeline, which -f names", ctx)
+    if batch and follow:
+        raise click.UsageError("--follow does not go with --batch, which reads what is there", ctx)
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
-    check_process_limits()
-    from headrace.cli.shell_query.pipeline import RejectedSql, plan_query
+    check_process_limits(spark=batch)
+    from headrace.cli.shell_query.pipeline import QueryInputs
+
+    planned = _plan_query(sql, QueryInputs(_load_tables(pipeline, overrides), home, follow))
+    from headrace.cli.shell_query.execution import run_on_spark, run_tasks
+
+    if batch:
+        run_on_spark(planned, signals, master, conf)
+    else:
+        is_shown = form == "table" and to in (None, "-")
+        run_tasks(planned, signals, _choose_watchers(planned) if is_shown else ())
+    _write_rows(planned, form, None if to == "-" else to)
+
+
+def _check_output(form: str, to: str | None) -> None:
+    """Check that rows can be written, before they are read. Raises Refusal."""
+    if to is None or to == "-":
+        if form == "parquet" and sys.stdout.isatty():
+            raise Refusal("wanted a file for parquet, got a terminal", "--to FILE names it")
+        return
+    folder = os.path.dirname(to) or "."
+    if not os.path.isdir(folder):
+        raise Refusal(f"there is no folder {folder} for {to}", f"mkdir -p {folder}")
+    if not os.access(to if os.path.exists(to) else folder, os.W_OK):
+        raise Refusal(f"cannot write {to}: permission denied")
+
+
+def _choose_watchers(planned: ShellQuery) -> tuple[Watcher, ...]:
+    """Return what draws the rows so far, if they can be drawn."""
+    from functools import partial
+
+    from headrace.cli.shell_query.live_table import can_draw, watch_rows
+
+    return (partial(watch_rows, planned),) if can_draw() else ()
+
+
+def _write_rows(planned: ShellQuery, form: str, to: str | None) -> None:
     from headrace.cli.state.sql_tables import Table
     from headrace.cli.state.table_output import write_table
     from headrace.core.types.data_types import Schema
 
-    given = _load_tables(pipeline, overrides)
-    try:
-        planned = plan_query(sql, given)
-    except RejectedSql as rejected:
-        _print_problems(rejected.problems)
-        ctx.exit(2)
-    _print_problems(planned.warnings)
-    _run_job(planned, signals, ctx)
     rows = planned.order.apply(planned.rows.take_rows(planned.schema), planned.sort)
     fields = tuple(field for field in planned.schema if field.name in rows.columns)
     write_table(Table(rows, Schema(fields)), "jsonl" if form == "json" else form, to)
+
+
+def _plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
+    """Plan the query; print its problems, and end the command with its errors."""
+    from headrace.cli.shell_query.pipeline import RejectedSql, plan_query
+
+    try:
+        planned = plan_query(sql, inputs)
+    except RejectedSql as rejected:
+        _print_problems(rejected.problems)
+        click.get_current_context().exit(2)
+    _print_problems(planned.warnings)
+    return planned
 
 
 def _load_tables(path: str | None, overrides: Sequence[str]) -> LoadedPipeline | None:
@@ -96,32 +173,3 @@ def _load_tables(path: str | None, overrides: Sequence[str]) -> LoadedPipeline |
 def _print_problems(problems: Iterable[Problem]) -> None:
     for problem in problems:
         click.echo(paint_problem(problem), err=True)
-
-
-def _run_job(planned: ShellQuery, signals: SignalHandler, ctx: click.Context) -> None:
-    """Run the job to its end; report a failure and end the command."""
-    from tempfile import TemporaryDirectory
-
-    from headrace.cli.run_report import choose_report
-    from headrace.connectors.standard_output import redirect_prints
-    from headrace.core.api.failures import ConnectorError, format_refusal
-    from headrace.core.api.user_code import UserCodeError
-    from headrace.core.job.launch import JobInterrupted, LaunchOptions, launch_job
-    from headrace.core.job.signals import INTERRUPTED_STATUS
-    from headrace.state.backends import open_backend
-
-    report = choose_report("query", "text", quiet=True)
-    launch = LaunchOptions(planned.folder, signals=signals)
-    try:
-        with TemporaryDirectory(prefix="headrace-") as folder, redirect_prints():
-            backend = open_backend(planned.pipeline.settings.state, folder)
-            outcome = launch_job(planned.plan, planned.connectors, backend, launch)
-    except ConnectorError as error:
-        raise Refusal(format_refusal(error), error.hint, error.exit_status) from None
-    except UserCodeError as error:
-        raise Refusal(error.message, error.hint) from None
-    except JobInterrupted:
-        ctx.exit(INTERRUPTED_STATUS)
-    if outcome.failure:
-        report.report_failure(outcome.failure)
-        ctx.exit(1)

@@ -1,30 +1,31 @@
 """The pipeline of a query at the shell: its tables as sources, the query as the only step, and the
 collected rows as the sink.
 
-A table is a source or a step of the pipeline that was given, or else the path of files, whose
-columns are guessed from the first of them.
+A table is a source or a step of the pipeline that was given, or else files or stored state.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.cli.shell_query.result_order import ResultOrder, split_order
+from headrace.cli.shell_query.tables import (
+    RejectedTables,
+    TableSources,
+    build_sources,
+    end_source,
+    find_topics,
+)
 from headrace.connectors.collected_rows import CollectedRows, CollectedRowsOptions
-from headrace.connectors.files.discovery import build_no_files_error, find_files
-from headrace.connectors.guess import SchemaGuess, UnreadableFile, guess_schema
-from headrace.connectors.registry import REGISTRY
-from headrace.core.api.failures import ConnectorError
-from headrace.core.errors.problems import Location, Problem, suggest_name
+from headrace.core.errors.problems import Location, Problem
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.clauses.query import QueryText
-from headrace.core.pipeline.loader import LoadedPipeline, PipelineInputs, reload_pipeline
-from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
+from headrace.core.pipeline.loader import LoadedPipeline, PipelineInputs
+from headrace.core.pipeline.model import Pipeline, Sink, Step
+from headrace.core.pipeline.settings import Buffer, Settings, State
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import SourceText
@@ -33,9 +34,18 @@ from headrace.core.plan.connector import Connectors
 from headrace.core.plan.output_streams import list_declared_streams
 from headrace.core.queries import TypedQuery
 from headrace.core.sql.parser import parse_query
-from headrace.core.sql.syntax_tree import TableName, list_table_names
+from headrace.core.sql.syntax_tree import Query, TableName, list_table_names
 from headrace.core.types.data_types import Schema
 from headrace.core.types.elements import DELETE
+
+QUERY_SETTINGS = Settings().model_copy(
+    update={
+        "state": State().model_copy(update={"backend": "memory"}),
+        "buffer": Buffer().model_copy(update={"rows": 131_072, "bytes": 64 << 20}),
+    }
+)
+"""The settings without a pipeline. The result is held in memory, and so is state. Batches are
+large: nobody waits for one row."""
 
 QUERY, ROWS = "@query", "@rows"
 """The names of the step and of the sink, which no part of a pipeline can have."""
@@ -66,8 +76,29 @@ class ShellQuery:
     warnings: tuple[Problem, ...]
 
 
-def plan_query(sql: str, given: LoadedPipeline | None) -> ShellQuery:
-    """Return the plan of a query over files, and over the parts of a pipeline that was given.
+@dataclass(frozen=True, slots=True)
+class QueryInputs:
+    """The tables of a query, apart from files: the parts of a pipeline, and the stored state."""
+
+    given: LoadedPipeline | None
+    home: str
+    """The folder of the jobs whose state can be read."""
+    follows: bool = False
+    """Whether sources that can end at what is there now are read without an end instead."""
+
+    def list_parts(self) -> Pipeline:
+        """Return the pipeline that was given, with a source for each topic by its name."""
+        if self.given is None:
+            return replace(Pipeline(Text("query")), settings=QUERY_SETTINGS)
+        known = self.given.pipeline
+        sources = {**find_topics(known.sources), **known.sources}
+        if not self.follows:
+            sources = {name: end_source(each) for name, each in sources.items()}
+        return replace(known, sources=sources)
+
+
+def plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
+    """Return the plan of a query over files, stored state and the parts of a pipeline.
 
     Raises RejectedSql.
     """
@@ -77,16 +108,49 @@ def plan_query(sql: str, given: LoadedPipeline | None) -> ShellQuery:
         query, order = split_order(whole, sql)
     except ExpressionError as error:
         raise RejectedSql([_locate_error(error, file)]) from None
-    known = given.pipeline if given else Pipeline(Text("query"))
+    known = inputs.list_parts()
     tables = dict[str, TableName]()
     for each in list_table_names(query):
         tables.setdefault(each.name, each)
     streams = {str(stream): str(part.name) for part, stream in list_declared_streams(known)}
-    paths = [each for name, each in tables.items() if name not in streams]
+    try:
+        paths = [each for name, each in tables.items() if name not in streams]
+        outside = build_sources(paths, file, streams, inputs.home)
+    except RejectedTables as rejected:
+        raise RejectedSql(rejected.problems) from None
+    pipeline, rows, connectors = _build_pipeline(sql, query, known, outside, order)
     needed = _find_needed_parts(known, tables, streams)
-    sources = {name: each for name, each in known.sources.items() if each.name in needed}
-    steps = {name: each for name, each in known.steps.items() if each.name in needed}
-    sources.update(_build_sources(paths, file, streams))
+    pipeline = _select_parts(pipeline, needed | outside.sources.keys() | {QUERY, ROWS})
+    loaded = inputs.given.inputs if inputs.given else NO_INPUTS
+    plan, problems = build_plan(LoadedPipeline(pipeline, frozenset(), (), loaded), is_lasting=False)
+    problems = tuple(_clean_problem(each, file) for each in (*outside.warnings, *problems))
+    if plan is None:
+        raise RejectedSql(problems)
+    stream = next(s for part in plan for s in _list_outputs(part) if s.name == QUERY)
+    rows.kind = stream.kind
+    schema = Schema(tuple(field for field in stream.schema if field.name != DELETE))
+    try:
+        sort = order.type_sort(schema)
+    except ExpressionError as error:
+        raise RejectedSql([_locate_error(error, file)]) from None
+    folder = loaded.path.parent
+    return ShellQuery(pipeline, plan, folder, connectors, rows, schema, order, sort, problems)
+
+
+NO_INPUTS = PipelineInputs(Path("query"), None, (), {}, {})
+
+
+def _select_parts(pipeline: Pipeline, names: Collection[str]) -> Pipeline:
+    sources = {name: each for name, each in pipeline.sources.items() if each.name in names}
+    steps = {name: each for name, each in pipeline.steps.items() if each.name in names}
+    return replace(pipeline, sources=sources, steps=steps)
+
+
+def _build_pipeline(
+    sql: str, query: Query, known: Pipeline, outside: TableSources, order: ResultOrder
+) -> tuple[Pipeline, CollectedRows, Connectors]:
+    """Return the pipeline with the query as a step and the sink of its rows."""
+    file = SourceText("query", sql)
     scalar = YamlScalar(file, 0, len(sql), sql, "=")
     text = QueryText(Text(sql, scalar), query)
     rows = CollectedRows(order.enough)
@@ -108,22 +172,10 @@ def plan_query(sql: str, given: LoadedPipeline | None) -> ShellQuery:
         keys_at={ROWS: text.text},
         parallelism=1,
     )
-    pipeline = replace(known, sources=sources, steps={**steps, QUERY: step}, sinks={ROWS: sink})
-    inputs = given.inputs if given else PipelineInputs(Path("query"), None, (), {}, {})
-    plan, problems = build_plan(LoadedPipeline(pipeline, frozenset(), (), inputs), is_lasting=False)
-    problems = tuple(_clean_problem(each, file) for each in problems)
-    if plan is None:
-        raise RejectedSql(problems)
-    stream = next(s for part in plan for s in _list_outputs(part) if s.name == QUERY)
-    rows.kind = stream.kind
-    schema = Schema(tuple(field for field in stream.schema if field.name != DELETE))
-    try:
-        sort = order.type_sort(schema)
-    except ExpressionError as error:
-        raise RejectedSql([_locate_error(error, file)]) from None
-    connectors = ChainMap({ROWS: connector}, REGISTRY)  # type: ignore[arg-type]
-    folder = inputs.path.parent
-    return ShellQuery(pipeline, plan, folder, connectors, rows, schema, order, sort, problems)
+    sources, steps = {**known.sources, **outside.sources}, {**known.steps, QUERY: step}
+    pipeline = replace(known, sources=sources, steps=steps, sinks={ROWS: sink})
+    connectors: Connectors = ChainMap({ROWS: connector}, dict(outside.connectors))
+    return pipeline, rows, connectors
 
 
 def _list_outputs(part: nodes.PlanPart) -> tuple[nodes.Stream, ...]:
@@ -154,58 +206,5 @@ def _find_needed_parts(
     return frozenset(needed)
 
 
-def _build_sources(
-    tables: Iterable[TableName], file: SourceText, streams: Mapping[str, str]
-) -> dict[str, Source]:
-    """Return the sources of paths, by the paths. Raises RejectedSql."""
-    problems, described = list[Problem](), dict[str, object]()
-    paths: list[str] = []
-    for table in tables:
-        try:
-            described[f"files{len(paths)}"] = _describe_source(table.name)
-            paths.append(table.name)
-        except (ConnectorError, UnreadableFile) as error:
-            hint = error.hint if isinstance(error, ConnectorError) else ""
-            message = error.message if isinstance(error, ConnectorError) else str(error)
-            if near := suggest_name(table.name, streams):
-                hint = near
-            problems.append(Problem(message, _locate(table.span, file), hint))
-    if problems or not paths:
-        if problems:
-            raise RejectedSql(problems)
-        return {}
-    document = json.dumps(
-        {
-            "name": "query",
-            "sources": described,
-            "sinks": {"rows": {"from": "files0", "console": {}}},
-        }
-    ).replace("${", "$${")
-    inputs = PipelineInputs(Path("query"), SourceText("files", document), (), {}, {})
-    loaded = reload_pipeline(inputs, REGISTRY)
-    if not loaded.is_valid:
-        raise RejectedSql(replace(each, location=None, subject="") for each in loaded.problems)
-    return {
-        path: source.model_copy(update={"name": Text(path)})
-        for path, source in zip(paths, loaded.pipeline.sources.values(), strict=True)
-    }
-
-
 def _locate(span: Span, file: SourceText) -> Location:
     return file.locate(span.start, span.end)
-
-
-def _describe_source(path: str) -> dict[str, object]:
-    """Return the keys of a source of these files. Raises ConnectorError or UnreadableFile."""
-    files = find_files("", path)
-    if not files:
-        raise build_no_files_error(os.curdir, path)
-    guess = guess_schema(files[0])
-    keys: dict[str, object] = {"files": {"path": os.path.abspath(path)}, "format": guess.format}
-    if guess.format == "csv":
-        keys["csv"] = {"delimiter": guess.delimiter}
-    return {**keys, "schema": _describe_columns(guess)}
-
-
-def _describe_columns(guess: SchemaGuess) -> dict[str, str]:
-    return {column.name: str(column.type) for column in guess.columns}

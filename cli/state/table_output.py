@@ -18,12 +18,11 @@ CHUNK_ROWS = 10_000
 def write_table(table: Table, form: str, to: str | None) -> None:
     """Write a table to a file, or to standard output.
 
-    `form` is `table`, `csv`, `parquet` (to a file), `json` (an array), or `jsonl`: an object a
+    `form` is `table`, `csv`, `parquet`, `json` (an array), or `jsonl`: an object a
     line.
     """
     if form == "parquet":
-        assert to is not None, "the command has asked for a file"
-        table.rows.write_parquet(to)
+        table.rows.write_parquet(sys.stdout.buffer if to is None else to)
     elif to is None:
         for text in _format_table(table, form, shorten=True):
             click.echo(text)

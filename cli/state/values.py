@@ -135,11 +135,18 @@ def format_table(
 
     schema = build_schema(frame, types)
     text_columns = [at for at, field in enumerate(schema) if not is_numeric(field.type)]
-    lines = [
+    lines = format_cells(frame, types, shorten=shorten)
+    return "\n".join(align_columns([frame.columns, *lines], text_columns))
+
+
+def format_cells(
+    frame: pl.DataFrame, types: Mapping[str, Type], *, shorten: bool
+) -> list[list[str]]:
+    """Format the values of each row, for people."""
+    return [
         [_format_value(value, shorten=shorten) for value in row.values()]
         for row in to_plain_rows(frame, types)
     ]
-    return "\n".join(align_columns([frame.columns, *lines], text_columns))
 
 
 def _format_value(value: Any, *, shorten: bool) -> str:

@@ -11,6 +11,7 @@ from headrace.connectors.collected_rows import CollectedRows
 from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
 from headrace.core.types.stream_kinds import Retract, Upsert
 from tests.support.cli.command_line import Headrace
+from tests.support.stopped_jobs import Stopped
 
 ORDERS = (
     {"id": 1, "city": "Wien", "amount": 20, "at": "2026-01-01T00:00:00Z"},
@@ -74,18 +75,19 @@ def test_final_rows(headrace: Headrace, files: Path, sql: str, rows: str) -> Non
     assert list_files(files) == before
 
 
-def test_formats(headrace: Headrace, files: Path) -> None:
+def test_formats(headrace: Headrace, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "select id, at from 'orders/1.jsonl' order by id"
     times = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"]
     assert headrace("query", sql).out.splitlines()[1] == f" 1  {times[0]}"
     lines = headrace("query", sql, "--format", "json").out.splitlines()
     wanted = [{"id": at + 1, "at": time} for at, time in enumerate(times)]
     assert [json.loads(line) for line in lines] == wanted
-    assert headrace("query", sql, "--format", "parquet", "--to", "out.parquet").status == 0
+    assert headrace("query", sql, "--to", "out.parquet").status == 0
     ran = headrace("query", "select id, at from out.parquet order by 1", "--format", "json")
     assert [json.loads(line) for line in ran.out.splitlines()] == wanted
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert headrace("query", sql, "--format", "parquet").err == (
-        "headrace: wanted a file for parquet\n      --to FILE names it\n"
+        "headrace: wanted a file for parquet, got a terminal\n      --to FILE names it\n"
     )
 
 
@@ -112,10 +114,46 @@ def test_mistakes_have_their_place(headrace: Headrace, files: Path, sql: str, me
 
 
 def test_a_record_that_does_not_fit_the_guess_fails(headrace: Headrace, files: Path) -> None:
-    Path("orders/3.jsonl").write_text('{"id": "four"}\n')
+    Path("orders/3.jsonl").write_text('{"id": 7}\n' * 40 + '{"id": "four"}\n')
     ran = headrace("query", "select sum(id) as n from 'orders/*'")
     assert (ran.status, ran.out) == (1, "")
     assert "3.jsonl" in ran.err
+
+
+def test_columns_are_guessed_from_several_files(headrace: Headrace, files: Path) -> None:
+    Path("orders/0.jsonl").write_text("\n")
+    Path("orders/3.jsonl").write_text('{"id": 5, "amount": 1.5, "note": "late"}\n')
+    ran = headrace("query", "select id, amount, note from orders order by 1", "--format", "csv")
+    rows = "1,20.0,\n2,5.0,\n3,7.0,\n4,,\n5,1.5,late\n"
+    assert (ran.status, ran.out) == (0, f"id,amount,note\n{rows}")
+    Path("orders/4.csv").write_text("id\n1\n")
+    assert "wanted files of one format, got orders/1.jsonl (json) and orders/4.csv (csv)" in (
+        headrace("query", "select * from orders").err
+    )
+
+
+def test_values_in_names_of_folders_are_announced(headrace: Headrace, files: Path) -> None:
+    Path("days/day=2026-01-31").mkdir(parents=True)
+    Path("days/day=2026-01-31/a.csv").write_text("id\n1\n")
+    ran = headrace("query", "select id from days", "--format", "csv")
+    assert (ran.status, ran.out) == (0, "id\n1\n")
+    assert "the values in the names of the folders of days are no column: day" in ran.err
+
+
+def test_state_is_a_table(headrace: Headrace, files: Path) -> None:
+    Stopped(files, "from: rows, key: s, aggregate: {n: count(*), most: max(v)}", on_disk=True)
+    sql = "select s, n from test.step where n > 1 order by s"
+    ran = headrace("query", sql, "--home", "home", "--format", "csv")
+    assert (ran.status, ran.err, ran.out) == (0, "", "s,n\na,2\nb,2\n")
+    folder = headrace("state", "export", "test", "--home", "home").out.strip()
+    sql = f"select s, city from '{folder}'.step left join cities.csv on n = length(city) - 2"
+    ran = headrace("query", f"{sql} where s is not null order by 1, 2", "--format", "csv")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == "s,city\na,Linz\na,Roma\na,Wien\nb,Linz\nb,Roma\nb,Wien\nc,\n"
+    ran = headrace("query", f"select s from '{folder}'.setp")
+    assert 'did you mean "step"?' in ran.err
+    ran = headrace("query", f"select s from '{folder}'")
+    assert f"as in '{folder}'.step" in ran.err
 
 
 PIPELINE = """\

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.connectors.files.discovery import build_no_files_error, find_files
-from headrace.connectors.files.options import FilesSource
+from headrace.connectors.files.options import URL_SCHEME, FilesSource
 from headrace.connectors.guess import UnreadableFile, guess_schema_of_files
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
@@ -122,6 +122,8 @@ def _describe_files(path: str, home: str) -> tuple[dict[str, object], list[str]]
     if _is_snapshot(path, home):
         message = f"{path} has the state of a job, and no table was named"
         raise UnusableTable(message, f"as in {_format_state(path, _list_states(path, home)[0])}")
+    if URL_SCHEME.match(path):
+        raise UnusableTable(f"{path} is not on this machine", "download it first")
     files = find_files("", path)
     if not files:
         raise build_no_files_error(os.curdir, path)

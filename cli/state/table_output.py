@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -45,30 +46,37 @@ def _format_table(table: Table, form: str, *, shorten: bool) -> Iterator[str]:
         yield json.dumps(to_plain_rows(table.rows, types), indent=2, ensure_ascii=False)
         return
     if form == "csv":
-        yield _format_csv([table.schema.names])
+        yield _format_csv_line(table.schema.names)
     for start in range(0, table.rows.height, CHUNK_ROWS):
         rows = to_plain_rows(table.rows[start : start + CHUNK_ROWS], types)
         if form == "csv":
-            yield _format_csv([_format_cell(value) for value in row.values()] for row in rows)
+            yield "\n".join(_format_csv_line(row.values()) for row in rows)
         else:
             yield "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def _format_csv(lines: Iterable[Iterable[str]]) -> str:
-    import csv
-    import io
+def _format_csv_line(values: Iterable[object]) -> str:
+    """Format a row as `files` does: null is an empty field, and the empty text is quoted.
 
-    to = io.StringIO()
-    csv.writer(to, lineterminator="\n").writerows(lines)
-    return to.getvalue().rstrip("\n")
+    >>> _format_csv_line([1, None, "", "a,b", [True]])
+    '1,,"","a,b",[true]'
+    """
+    return ",".join(map(_format_csv_field, values))
 
 
-def _format_cell(value: object) -> str:
+def _format_csv_field(value: object) -> str:
     import json
 
     match value:
         case None:
             return ""
         case str():
-            return value
-    return json.dumps(value, ensure_ascii=False)
+            text = value
+        case _:
+            text = json.dumps(value, ensure_ascii=False)
+    if text and not _QUOTED.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+_QUOTED = re.compile(r'[",\r\n]')

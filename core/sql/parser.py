@@ -48,6 +48,15 @@ _FOREIGN_HINTS = {
 }
 
 
+_SCHEMA_HINT = "headrace schema --of FILE lists the columns of a file"
+STATEMENT_HINTS = {
+    **dict.fromkeys(("describe", "desc", "show", "summarize"), _SCHEMA_HINT),
+    "copy": "headrace query --to FILE writes the rows of a query",
+    "from": "as in select * from orders",
+}
+"""The hints for statements of other shells, by their first word."""
+
+
 def parse_query(text: str, *, takes_paths: bool = False) -> Query:
     """Return the query that a text says, or raise an ExpressionError.
 
@@ -68,6 +77,9 @@ class QueryParser(ClauseParser):
         """Parse the whole text."""
         if self.is_at_end:
             raise ExpressionError("wanted a query, got nothing", self.current_token.span)
+        if hint := STATEMENT_HINTS.get(self.current_token.text.lower()):
+            token = self.current_token
+            raise ExpressionError(f'wanted "select", got {token}', token.span, hint)
         query = self.parse_whole_query()
         if not self.is_at_end:
             self._refuse_foreign_clause()

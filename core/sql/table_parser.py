@@ -147,6 +147,8 @@ class TableParser(RecursiveDescentParser):
             message = f"windows are not tables here, got {inner}(...)"
             return ExpressionError(message, span, WINDOW_TABLE_HINT)
         message = f"a function is no table, got {name}(...)"
+        if self.takes_paths and self.peek(1).kind == "string":
+            return ExpressionError(message, span, f"as in from {self.peek(1).text}")
         return ExpressionError(message, span, "lateral view explode(...) makes rows of an array")
 
     def _parse_parenthesized(self, start: Span) -> TableItem:

@@ -65,6 +65,10 @@ def list_files(folder: Path) -> set[Path]:
         ),
         ("select id from 'orders/*' where id > 9 order by id", "id\n"),
         ("select max(amount) as most from orders", "most\n20\n"),
+        (
+            "select '' as e, city, 'a,b' from orders where id > 2 order by id",
+            'e,city,"\'a,b\'"\n"",Wien,"a,b"\n"",,"a,b"\n',
+        ),
     ],
 )
 def test_final_rows(headrace: Headrace, files: Path, sql: str, rows: str) -> None:
@@ -103,6 +107,9 @@ def test_formats(headrace: Headrace, files: Path, monkeypatch: pytest.MonkeyPatc
         ("select distinct city from cities.csv order by people", "1:47: after select distinct"),
         ("select city from cities.csv order by poeple", '1:38: unknown column "poeple"'),
         ("delete from cities.csv", '1:1: wanted "select", got "delete"'),
+        ("from cities.csv", '1:1: wanted "select", got "from"'),
+        ("select * from read_csv('cities.csv')", "1:15: a function is no table"),
+        ("select * from 'https://a.b/c.csv'", "1:15: https://a.b/c.csv is not on this machine"),
     ],
 )
 def test_mistakes_have_their_place(headrace: Headrace, files: Path, sql: str, message: str) -> None:

@@ -61,7 +61,7 @@ def _measure(root: Path, query: str, logs: Mapping[str, pl.DataFrame]) -> list[s
     took = measure(_command(root, query)).cpu_s - start
     text = (root / f"{query}.yaml").read_text()
     changes = sum(log.height for name, log in logs.items() if f"\n  {name}:\n" in text)
-    stored = sum(file.stat().st_size for file in (root / "home" / query).rglob("*"))
+    stored = sum(file.stat().st_size for file in (root / "home" / query).rrglob("*manifest*"))
     return [f"{changes / took / 1000:.0f} k/s", f"{took:.1f} s", f"{stored / 1e6:.1f} MB"]
 
 
@@ -79,10 +79,10 @@ def _run_killed(root: Path, query: str) -> list[str]:
     checkpoints = root / "home" / query / "checkpoints"
     killed = []
     for parallelism in ("2", "3"):
-        before = {*checkpoints.glob("*")}
+        before = {*checkpoints.rglob("*manifest*")}
         options = ["--parallelism", parallelism, "--set", "settings.checkpoint.every=1s"]
         running = subprocess.Popen(_command(root, query, *options))
-        while running.poll() is None and not {*checkpoints.glob("*")} - before:
+        while running.poll() is None and not {*checkpoints.rglob("*manifest*")} - before:
             sleep(0.05)
         killed.append("at the end" if running.poll() is not None else f"at {parallelism}")
         running.kill()

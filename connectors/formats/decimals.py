@@ -1,4 +1,4 @@
-"""Decimal numbers parsed from text exactly, never through a double.
+"""Decimal numbers parsed from text exactly, or taken from doubles that leave no doubt.
 
 Polars parses a text to a decimal exactly, but rounds a half to the even digit and accepts forms
 that are not numbers. A text with no excess digits for its type is left to Polars; the others are
@@ -35,6 +35,27 @@ def parse_decimals(texts: pl.Series, type: Decimal) -> pl.Series:
         ]
         texts = pl.Series(texts.name, odd, dtype=pl.String)
     return texts.cast(to_polars(type))
+
+
+DOUBLE_DIGITS = 14
+"""In numbers of so many digits, doubles are wrong by less than a tenth of the last digit."""
+
+
+def convert_doubles(numbers: pl.Series, type: Decimal) -> pl.Series:
+    """Convert doubles to the decimals that were written; null where the text has to be read.
+
+    These are large numbers, and those that are not near a decimal of the type: the error of a
+    double may decide in which direction they are rounded.
+    """
+    import polars as pl
+
+    if type.scale > DOUBLE_DIGITS:
+        return pl.Series(numbers.name, [None] * len(numbers), dtype=to_polars(type))
+    unscaled = pl.col(numbers.name) * 10.0**type.scale
+    limit = 10.0 ** min(type.precision, DOUBLE_DIGITS)
+    is_near = ((unscaled - unscaled.round()).abs() < 0.25) & (unscaled.round().abs() < limit)
+    number = pl.when(is_near).then(unscaled.round()).cast(pl.Int64).cast(pl.Int128)
+    return numbers.to_frame().select(number.reinterpret(dtype=to_polars(type))).to_series()
 
 
 def round_decimal(text: str | None, type: Decimal) -> str | None:

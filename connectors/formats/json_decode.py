@@ -50,7 +50,7 @@ from headrace.connectors.formats.json_wire import (
 )
 from headrace.connectors.formats.lines import BLANK, LineBlock, LineDecoder, remove_byte_order_mark
 from headrace.connectors.formats.record_isolation import decode_isolated
-from headrace.core.types.data_types import DOUBLE, FLOAT, Field, Schema, is_nested
+from headrace.core.types.data_types import DOUBLE, FLOAT, Decimal, Field, Schema, is_nested
 
 if TYPE_CHECKING:
     import polars as pl
@@ -227,7 +227,7 @@ class JsonDecoder(LineDecoder):
         from polars.exceptions import PolarsError
 
         if self._wire_types is None:
-            self._wire_types = list_wire_types(self.schema, self.epoch)
+            self._wire_types = list_wire_types(self.schema, self.epoch, decimals=True)
         if (few := read_few_lines(block.data, self._wire_types)) is not None:
             return few
         if has_lone_surrogate(block.data):
@@ -241,10 +241,12 @@ class JsonDecoder(LineDecoder):
         self, raw: pl.DataFrame, block: LineBlock, faults: RecordErrors
     ) -> pl.DataFrame:
         """Add the columns that Polars cannot read exactly."""
-        fields = json_exact.list_exact_fields(self.schema)
+        exact = json_exact.list_exact_fields(self.schema)
+        doubles = [f for f in exact if isinstance(f.type, Decimal) and f.name in raw.columns]
+        columns = json_exact.convert_doubles(doubles, raw, block, faults)
+        fields = [field for field in exact if field not in doubles]
         if not fields:
-            return raw
-        columns = []
+            return raw.with_columns(columns)
         cut_out = json_exact.extract_values(fields, block, sound=not faults)
         for field, written in zip(fields, cut_out, strict=True):
             before = raw[field.name] if field.name in raw.columns else None
@@ -259,7 +261,7 @@ class JsonDecoder(LineDecoder):
     ) -> pl.Series:
         """Convert a column to its type; invalid values and forbidden nulls become faults."""
         column = raw
-        if not needs_no_conversion(field.type):
+        if not needs_no_conversion(field.type) and not raw.dtype.is_decimal():
             column, wrong = convert_column(raw, field.type, self.epoch)
             for row in wrong:
                 faults.setdefault(row, describe_invalid_field(field, block.record_texts[row]))

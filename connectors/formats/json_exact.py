@@ -2,8 +2,8 @@
 
 Polars reads a number with a fraction through a double, and accepts any value as text where a
 binary is declared. So columns that contain such a type anywhere are cut out of each record as
-written, by msgspec, and inserted as exact texts: `1.10`, base64. This is done for every record of a
-source with such columns, never as a second try.
+written, by msgspec, and inserted as exact texts: `1.10`, base64. Only decimals may be read as
+doubles first: those that leave no doubt are converted, and the records of others are read again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from headrace.connectors.formats import decimals
+from headrace.connectors.formats.bad_records import RecordErrors
 from headrace.connectors.formats.decimals import round_decimal
+from headrace.connectors.formats.json_errors import describe_invalid_field
 from headrace.connectors.formats.json_wire import JsonValue, is_exact, to_wire_type
 from headrace.connectors.formats.lines import LineBlock
 from headrace.core.types.data_types import (
@@ -68,6 +71,28 @@ def extract_values(fields: Sequence[Field], block: LineBlock, *, sound: bool) ->
     if rows is None:
         rows = [alone(text) for text in block.record_texts]
     return [[bytes(getattr(row, f"f{at}")) for row in rows] for at in range(len(fields))]
+
+
+def convert_doubles(
+    fields: Sequence[Field], raw: pl.DataFrame, block: LineBlock, faults: RecordErrors
+) -> list[pl.Series]:
+    """Return decimals that were read as doubles; those in doubt are read again as text."""
+    columns = []
+    for field in fields:
+        assert isinstance(field.type, Decimal)
+        numbers = raw[field.name]
+        column = decimals.convert_doubles(numbers, field.type)
+        if column.null_count() > numbers.null_count():
+            rows = (column.is_null() & numbers.is_not_null()).arg_true()
+            texts = [block.record_texts[row] for row in rows]
+            written = extract_values([field], LineBlock(b"\n".join(texts), 0), sound=True)[0]
+            read, _ = insert_values(field, None, written, None)
+            values = decimals.parse_decimals(read, field.type)
+            column = column.scatter(rows, values)
+            for at in (values.is_null() & read.is_not_null()).arg_true():
+                faults.setdefault(rows[at], describe_invalid_field(field, texts[at]))
+        columns.append(column)
+    return columns
 
 
 def insert_values(

@@ -20,6 +20,7 @@ from headrace.core.types.data_types import (
     DOUBLE,
     FLOAT,
     Array,
+    Decimal,
     Field,
     MapType,
     Schema,
@@ -52,9 +53,16 @@ def read_lines(
     return pl.read_ndjson(block, schema=types or {NO_FIELD: pl.String()}, ignore_errors=lenient)
 
 
-def list_wire_types(schema: Schema, epoch: str | None) -> dict[str, pl.DataType]:
-    """Return the fields that Polars reads, with their wire types."""
-    return {
+def list_wire_types(
+    schema: Schema, epoch: str | None, *, decimals: bool = False
+) -> dict[str, pl.DataType]:
+    """Return the fields that Polars reads, with their wire types; `decimals` as doubles."""
+    import polars as pl
+
+    doubles: dict[str, pl.DataType] = {
+        field.name: pl.Float64() for field in schema if isinstance(field.type, Decimal)
+    }
+    return (doubles if decimals else {}) | {
         field.name: to_wire_type(field.type, epoch)
         for field in schema
         if is_nested(field.type) or not is_exact(field.type)

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.connectors.formats.decimals import convert_doubles, round_decimal
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.formats.json_wire import UNITS_PER_SECOND
+from headrace.core.types.data_types import Decimal as DecimalType
 from headrace.core.types.data_types import to_polars
 from tests.support.formats.decoding import schema
 
@@ -255,3 +257,26 @@ def test_times_as_numbers_are_the_same_in_any_batch(unit: str, numbers: list[int
     whole = pl.concat([frame.clear(), *(frame for frame, _ in alone)])
     assert frame.equals(whole)
     assert [record.error for record in bad] == [one.error for _, ones in alone for one in ones]
+
+
+@given(
+    st.builds(
+        "{}{}.{}{}".format,
+        st.sampled_from(["", "-"]),
+        st.integers(0, 10**17),
+        st.text("0123456789", min_size=1, max_size=20),
+        st.sampled_from(["", "e3", "E-5"]),
+    ),
+    st.sampled_from(
+        [DecimalType(15, 2), DecimalType(38, 6), DecimalType(5, 0), DecimalType(20, 15)]
+    ),
+)
+def test_a_double_is_the_decimal_of_its_text_or_is_read_again(text: str, type: DecimalType) -> None:
+    converted = convert_doubles(pl.Series("a", [float(text)]), type).item()
+    rounded = round_decimal(text, type)
+    assert converted is None or converted == Decimal(rounded or "nan")
+
+
+def test_most_prices_need_no_second_reading() -> None:
+    prices = pl.Series("a", [cents / 100 for cents in range(-10_000, 10_000_000, 997)])
+    assert convert_doubles(prices, DecimalType(15, 2)).null_count() == 0

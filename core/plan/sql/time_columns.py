@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.plan import nodes
-from headrace.core.plan.nodes.matching import AsOfMatch, BroadcastMatch
+from headrace.core.plan.nodes.matching import AsOfMatch, BroadcastMatch, IntervalMatch
 from headrace.core.plan.nodes.windows import Cumulate, Slide, Tumble, Window
 
 
@@ -50,11 +50,28 @@ def _find_in(name: str, producers: Mapping[str, nodes.Source | nodes.Step]) -> T
                 for name, time in found[0].items()
                 if all(each.get(name) == time for each in found)
             }
-            if part.operations and isinstance(part.operations[0], nodes.Join):
-                times = found[0]
-            for operation in part.operations:
+            operations = part.operations
+            if operations and isinstance(operations[0], nodes.Join):
+                times, operations = _after_join(operations[0], found[0], found[-1]), operations[1:]
+            for operation in operations:
                 times = _after(operation, times)
             return times
+    return {}
+
+
+def _after_join(join: nodes.Join, left: TimeColumns, right: TimeColumns) -> TimeColumns:
+    """Return the columns that tell the event time of the rows of a join.
+
+    That of a pair is the later one of two: that of one side, if the bounds say which side is later.
+    """
+    match join.matching:
+        case AsOfMatch() | BroadcastMatch():
+            return _select(join.left.columns, left)
+        case IntervalMatch(int(least), int(most), uses_processing_time=False) if (
+            join.type == "inner"
+        ):
+            lefts = _select(join.left.columns, left) if most <= 0 else {}
+            return {**lefts, **(_select(join.right.columns, right) if least >= 0 else {})}
     return {}
 
 
@@ -66,8 +83,6 @@ def _after(operation: nodes.Operation, times: TimeColumns) -> TimeColumns:
         case nodes.Explode():
             added = {column.name for column in operation.added_columns}
             return {name: time for name, time in times.items() if name not in added}
-        case nodes.Join(matching=AsOfMatch() | BroadcastMatch(), left=left):
-            return _select(left.columns, times)
         case nodes.Aggregate(window=Window() as window, key=key) if not (
             window.uses_processing_time or window.can_fire_again or not window.has_bounds
         ):

@@ -152,6 +152,15 @@ STEPS = {
             "q": "q@orders, q@payments@union: ",
         },
     ),
+    "times after a join": (
+        "select customer, lag(paid) over (partition by customer order by p.at) as before"
+        " from orders o join payments p on id = order"
+        " and p.at between o.at and o.at + interval 1 minute",
+        {
+            "q": "q@o-p: key o.customer, over before = lag(`p.paid`); select"
+            " customer = `o.customer`, before",
+        },
+    ),
     "several windows": (
         "select id, count(*) over (partition by customer order by at) as n,"
         " amount - lag(amount) over (partition by customer order by at) + rank() over (order by at)"

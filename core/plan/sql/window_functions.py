@@ -137,7 +137,7 @@ class OverBuilder:
         """Check that the order of a window is that of event time."""
         name, texts, order = node.call.name, self.texts, window.order_by
         times = [*_list_times(self.scope)]
-        time = times[0] if times else "the column of event_time of its source"
+        time = times[0] if times else "the event_time of its source, which must be a column here"
         if not self.draft.inputs[0].has_event_time:
             message = f"{name} over (...) goes by event time, and these rows have none"
             hint = "set event_time in the source, or in a step before"

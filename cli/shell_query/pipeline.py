@@ -187,9 +187,16 @@ def _locate_error(error: ExpressionError, file: SourceText) -> Problem:
 
 
 def _clean_problem(problem: Problem, file: SourceText) -> Problem:
-    """Return a problem of the query without the name of its step."""
-    at = problem.location
-    return replace(problem, subject="") if at is None or at.file == file.name else problem
+    """Return a problem of the query without the name of its step, with a hint for the shell."""
+    if problem.location is not None and problem.location.file != file.name:
+        return problem
+    needs_time = problem.hint.startswith("set event_time in the source")
+    return replace(problem, subject="", hint=EVENT_TIME_HINT if needs_time else problem.hint)
+
+
+EVENT_TIME_HINT = (
+    "sources of a pipeline have it, which -f names; group by date_trunc('hour', at) needs none"
+)
 
 
 def _find_needed_parts(

@@ -107,6 +107,10 @@ def test_formats(headrace: Headrace, files: Path, monkeypatch: pytest.MonkeyPatc
         ("select distinct city from cities.csv order by people", "1:47: after select distinct"),
         ("select city from cities.csv order by poeple", '1:38: unknown column "poeple"'),
         ("delete from cities.csv", '1:1: wanted "select", got "delete"'),
+        (
+            "select count(*) from 'orders/1.jsonl' group by tumble(at, interval 1 hour)",
+            "1:55: tumble goes by the event time of rows, and at is not it",
+        ),
         ("from cities.csv", '1:1: wanted "select", got "from"'),
         ("select * from read_csv('cities.csv')", "1:15: a function is no table"),
         ("select * from 'https://a.b/c.csv'", "1:15: https://a.b/c.csv is not on this machine"),

@@ -22,6 +22,8 @@ FIRST_S = 1.0
 INTERVAL_S = 0.25
 IDLE_FACTOR = 10
 """Between two drawings passes this number of times what one takes."""
+MIN_WIDTH = 8
+"""The width to which a column shrinks before columns on the right are cut off."""
 FRAME_LINES = 3
 """The lines of the terminal that are no rows: the header, the caption, the line of the cursor."""
 
@@ -66,9 +68,16 @@ def build_live_table(planned: ShellQuery, rows: pl.DataFrame, caption: str) -> T
     types = {field.name: field.type for field in planned.schema}
     table = Table(box=None, pad_edge=False, header_style="dim", caption=caption)
     table.caption_style, table.caption_justify = "dim", "left"
-    for name in rows.columns:
+    lines = format_cells(rows, types, shorten=True)
+    for at, name in enumerate(rows.columns):
         justify = "right" if is_numeric(types[name]) else "left"
-        table.add_column(escape(name), justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for cells in format_cells(rows, types, shorten=True):
+        width = max(len(name), *(len(cells[at]) for cells in lines), 0)
+        table.add_column(
+            escape(name),
+            justify=justify,  # type: ignore[arg-type]
+            no_wrap=True,
+            min_width=min(width, MIN_WIDTH),
+        )
+    for cells in lines:
         table.add_row(*map(escape, cells))
     return table

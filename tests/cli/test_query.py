@@ -2,11 +2,16 @@
 
 import gzip
 import json
+import re
+from os import terminal_size
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from headrace.cli.run_live import render_table
+from headrace.cli.shell_query.live_table import build_live_table
+from headrace.cli.shell_query.pipeline import QueryInputs, plan_query
 from headrace.connectors.collected_rows import CollectedRows
 from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
 from headrace.core.types.stream_kinds import Retract, Upsert
@@ -149,6 +154,15 @@ def test_values_in_names_of_folders_are_announced(headrace: Headrace, files: Pat
     ran = headrace("query", "select id from days", "--format", "csv")
     assert (ran.status, ran.out) == (0, "id\n1\n")
     assert "the values in the names of the folders of days are no column: day" in ran.err
+
+
+def test_the_live_table_fits_the_terminal(headrace: Headrace, files: Path) -> None:
+    planned = plan_query("select id, 'a [b] c' as text from orders", QueryInputs(None, "home"))
+    rows = pl.DataFrame({"id": [1, 2], "text": ["[red]x", "y" * 60]})
+    text = render_table(build_live_table(planned, rows, "2 rows"), terminal_size((20, 10)))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    assert [line.rstrip() for line in lines][:2] == ["id  text", " 1  [red]x"]
+    assert len(lines) == 4 and max(map(len, lines)) <= 20
 
 
 def test_state_is_a_table(headrace: Headrace, files: Path) -> None:

@@ -2,7 +2,7 @@
 
 Each query runs over the logs of changes of its tables, on one core; the result after all changes
 has to be that of DuckDB over the final tables. A line for each query: thousands of changes a second
-of CPU, without the start, the CPU seconds, the bytes of the state, and the rows of the result.
+of CPU, without the start, the CPU seconds, and the rows of the result.
 With `--kill` a query runs with checkpoints, is killed twice, and resumes at parallelism 3 and 1.
 `python -m benchmarks.tpch [--kill] [SCALE] [QUERY...]`
 """
@@ -61,8 +61,7 @@ def _measure(root: Path, query: str, logs: Mapping[str, pl.DataFrame]) -> list[s
     took = measure(_command(root, query)).cpu_s - start
     text = (root / f"{query}.yaml").read_text()
     changes = sum(log.height for name, log in logs.items() if f"\n  {name}:\n" in text)
-    stored = sum(file.stat().st_size for file in (root / "home" / query).rrglob("*manifest*"))
-    return [f"{changes / took / 1000:.0f} k/s", f"{took:.1f} s", f"{stored / 1e6:.1f} MB"]
+    return [f"{changes / took / 1000:.0f} k/s", f"{took:.1f} s"]
 
 
 def _command(root: Path, query: str, *options: str) -> list[str]:
@@ -79,10 +78,10 @@ def _run_killed(root: Path, query: str) -> list[str]:
     checkpoints = root / "home" / query / "checkpoints"
     killed = []
     for parallelism in ("2", "3"):
-        before = {*checkpoints.rglob("*manifest*")}
+        before = {*checkpoints.rglob("manifests/*.json")}
         options = ["--parallelism", parallelism, "--set", "settings.checkpoint.every=1s"]
         running = subprocess.Popen(_command(root, query, *options))
-        while running.poll() is None and not {*checkpoints.rglob("*manifest*")} - before:
+        while running.poll() is None and not {*checkpoints.rglob("manifests/*.json")} - before:
             sleep(0.05)
         killed.append("at the end" if running.poll() is not None else f"at {parallelism}")
         running.kill()

@@ -26,6 +26,8 @@ class SqlToken:
     text: str
     value: str
     span: Span
+    keyword: str = ""
+    """A word in lower case, or a symbol."""
 
     def __str__(self) -> str:
         return "the end" if self.kind == "end" else f'"{self.text}"'
@@ -82,8 +84,11 @@ def _build_token(kind: str | None, text: str, span: Span) -> SqlToken:
                 f"quote a name with characters other than ASCII letters, digits and _: `{text}`",
             )
         case "word" | "number":
-            return SqlToken("word" if kind == "word" else "number", text, text, span)
-    return SqlToken("symbol", text, text, span)
+            is_word = kind == "word"
+            return SqlToken(
+                "word" if is_word else "number", text, text, span, text.lower() if is_word else ""
+            )
+    return SqlToken("symbol", text, text, span, text)
 
 
 def _unknown_token_error(text: str, at: int) -> ExpressionError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from headrace.core.expressions.parsing import foreign_syntax, special_forms
 from headrace.core.expressions.parsing.keyword_calls import parse_type_name
@@ -57,6 +58,7 @@ _INFIX_KEYWORDS = frozenset(
 _CALLABLE_KEYWORDS = ("like", "ilike", "rlike", "regexp")
 
 
+@lru_cache(maxsize=4096)  # the steps of a query repeat the names of columns
 def parse_expression(text: str) -> SyntaxNode:
     """Return the syntax tree of a text, or raise an ExpressionError at the first unexpected token.
 
@@ -147,12 +149,9 @@ class RecursiveDescentParser(ExpressionParser):
 
     def parse_value(self, least: int = 0) -> SyntaxNode:
         node = self._parse_sign()
-        while (
-            self.is_at(*_PRECEDENCE)
-            and (level := _PRECEDENCE[self.current_token.text.lower()]) >= least
-        ):
+        while (level := _PRECEDENCE.get(self.current_token.keyword, -1)) >= least:
             word = self.take()
-            symbol = word.text.lower()
+            symbol = word.keyword
             node = build_operator_call(
                 _CANONICAL_OPERATORS.get(symbol, symbol), word, node, self.parse_value(level + 1)
             )

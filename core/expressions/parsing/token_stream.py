@@ -57,8 +57,7 @@ class TokenStream:
 
     def is_at(self, *texts: str) -> bool:
         """Whether the current token is one of these symbols, or of these words in any case."""
-        token = self.current_token
-        return token.kind in ("word", "symbol") and token.text.lower() in texts
+        return self._tokens[self._at].keyword in texts
 
     def accept(self, *texts: str) -> SqlToken | None:
         """Read the token if it is one of these."""

@@ -168,7 +168,7 @@ def scope_of_table(
         tuple(
             ScopeColumn(
                 table,
-                replace(field, name=names.get(field.name, field.name)),
+                replace(field, name=names[field.name]) if field.name in names else field,
                 quote_name(field.name),
                 stored=field.name,
                 time=times.get(field.name),

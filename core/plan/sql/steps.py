@@ -16,7 +16,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.columns import KnownColumns
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, scope_of_table
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
-from headrace.core.plan.sql.time_columns import find_time_columns
+from headrace.core.plan.sql.time_columns import TimeColumnFinder
 from headrace.core.types.data_types import Schema, quote_name
 
 
@@ -104,6 +104,7 @@ class StepWriter:
         self.texts = texts
         self.table = table
         self._build = build
+        self._times = TimeColumnFinder(table.parts)
         self._names: set[str] = set()
 
     def find_ttl(self, inputs: Iterable[Relation]) -> Ttl | None:
@@ -118,7 +119,7 @@ class StepWriter:
         known, stream = self.table.known_columns.get(name), self.table.streams.get(name)
         if known is None or stream is None or not known.is_complete:
             raise RejectedQuery
-        times = find_time_columns(stream, self.table.parts)
+        times = self._times.find(stream.name)
         scope = scope_of_table(alias, known.schema, times)
         return Relation(text, scope, known.schema, stream.kind, stream.has_event_time)
 

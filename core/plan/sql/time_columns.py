@@ -29,34 +29,44 @@ WINDOW_END = "window_end"
 TimeColumns = Mapping[str, TimeColumn]
 
 
-def find_time_columns(
-    stream: nodes.Stream, parts: Mapping[str, nodes.Source | nodes.Step]
-) -> TimeColumns:
-    """Return the columns of a stream that tell the event time of its rows."""
-    producers = {out.name: part for part in parts.values() for out in part.outputs}
-    return _find_in(stream.name, producers)
+class TimeColumnFinder:
+    """Finds the columns of streams that tell the event time of their rows, and remembers them."""
 
+    def __init__(self, parts: Mapping[str, nodes.Source | nodes.Step]) -> None:
+        self._parts = parts
+        self._found: dict[str, TimeColumns] = {}
 
-def _find_in(name: str, producers: Mapping[str, nodes.Source | nodes.Step]) -> TimeColumns:
-    """Return the columns of the stream of a name, by the part that produces it."""
-    part = producers.get(name)
-    match part:
-        case nodes.Source(event_time=str() as time):
-            return {time: TimeColumn()} if time in part.schema.names else {}
-        case nodes.Step(inputs=inputs) if name not in part.side_outputs:
-            found = [_find_in(each, producers) for each in inputs]
-            times: TimeColumns = {
-                name: time
-                for name, time in found[0].items()
-                if all(each.get(name) == time for each in found)
-            }
-            operations = part.operations
-            if operations and isinstance(operations[0], nodes.Join):
-                times, operations = _after_join(operations[0], found[0], found[-1]), operations[1:]
-            for operation in operations:
-                times = _after(operation, times)
-            return times
-    return {}
+    def find(self, stream: str) -> TimeColumns:
+        """Return the columns of a stream by their names."""
+        if stream not in self._found:
+            self._found[stream] = self._find(stream)
+        return self._found[stream]
+
+    def _find(self, stream: str) -> TimeColumns:
+        part = self._parts.get(stream) or self._find_producer(stream)
+        match part:
+            case nodes.Source(event_time=str() as time):
+                return {time: TimeColumn()} if time in part.schema.names else {}
+            case nodes.Step(inputs=inputs) if stream not in part.side_outputs:
+                found = [self.find(each) for each in inputs]
+                times: TimeColumns = {
+                    name: time
+                    for name, time in found[0].items()
+                    if all(each.get(name) == time for each in found)
+                }
+                operations = part.operations
+                if operations and isinstance(operations[0], nodes.Join):
+                    times = _after_join(operations[0], found[0], found[-1])
+                    operations = operations[1:]
+                for operation in operations:
+                    times = _after(operation, times)
+                return times
+        return {}
+
+    def _find_producer(self, stream: str) -> nodes.Source | nodes.Step | None:
+        """Return the part with an output that has not its own name."""
+        outputs = ((out.name, part) for part in self._parts.values() for out in part.outputs)
+        return next((part for name, part in outputs if name == stream), None)
 
 
 def _after_join(join: nodes.Join, left: TimeColumns, right: TimeColumns) -> TimeColumns:

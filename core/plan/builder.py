@@ -54,8 +54,6 @@ from headrace.core.plan.random_calls import assign_keys
 from headrace.core.plan.repeated_lateness import warn_of_late_again
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.row_order_demand import mark_ordered_streams
-from headrace.core.plan.sql.expansion import expand_query
-from headrace.core.plan.sql.steps import StreamTable
 from headrace.core.plan.step_kinds import infer_step_kinds
 from headrace.core.plan.step_times import StepTimes, build_row_time
 from headrace.core.plan.stream_graph import (
@@ -235,6 +233,10 @@ class PlanBuilder:
 
     def _build_query(self, step: Step) -> None:
         """Build the steps of a query, which take the place of its step in the pipeline."""
+        # Pipelines without SQL start without these modules, which take 30 ms to import.
+        from headrace.core.plan.sql.expansion import expand_query
+        from headrace.core.plan.sql.steps import StreamTable
+
         self.report.subject = _format_subject(step)
         for name in step.input_streams:
             self._get_columns(name)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.diagnostics import make_expected_error, make_value_error
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.pipeline.values import FieldReading, expression
-from headrace.core.sql.parser import parse_query
-from headrace.core.sql.syntax_tree import Query, list_table_names
+
+if TYPE_CHECKING:
+    from headrace.core.sql.syntax_tree import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class QueryText:
 
     def list_tables(self) -> tuple[Text, ...]:
         """Return the sources and steps that the query reads, each once."""
+        from headrace.core.sql.syntax_tree import list_table_names
+
         tables = dict[str, Text]()
         for each in list_table_names(self.query):
             tables.setdefault(each.name, self.name(each.name, each.span))
@@ -40,6 +43,9 @@ class SqlReading(FieldReading):
         self.json = expression.json
 
     def read(self, value: object) -> QueryText:
+        # Pipelines without SQL start without its parser, which takes 15 ms to import.
+        from headrace.core.sql.parser import parse_query
+
         if isinstance(value, dict):
             hint = "a table of a database belongs inside lookup, as in lookup: {sql: {...}, ...}"
             raise make_expected_error(value, self.wanted, hint)

@@ -15,7 +15,10 @@ from headrace.core.operators.changelog.conversion import RetractionsOperator, Up
 from headrace.core.operators.changelog.counting_aggregate import CountingAggregateOperator
 from headrace.core.operators.changelog.newest_changes import NewestChangesOperator
 from headrace.core.operators.changelog.retraction_top import RetractionTopOperator
-from headrace.core.operators.changelog.subtracting_aggregate import SubtractingAggregateOperator
+from headrace.core.operators.changelog.subtracting_aggregate import (
+    ExpiringAggregateOperator,
+    SubtractingAggregateOperator,
+)
 from headrace.core.operators.changelog.top import ChangelogTopOperator
 from headrace.core.operators.count_windows import PANES_STATE, CountWindowOperator
 from headrace.core.operators.dedup import (
@@ -59,6 +62,8 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
                 return ChangelogAggregateOperator(operation, context)
             if operation.counts_values:
                 return CountingAggregateOperator(operation, context)
+            if operation.reads_retractions and operation.ttl is not None:
+                return ExpiringAggregateOperator(operation, operation.ttl.after_us, context)
             if operation.reads_retractions:
                 return SubtractingAggregateOperator(operation, context)
             return RunningAggregateOperator(operation, context)

@@ -173,7 +173,7 @@ def _build_migrations(
         case nodes.Aggregate(counts_values=True):
             return _build_counted_migrations(keyed)
         case nodes.Aggregate(window=None, reads_retractions=True):
-            return [_migrate_subtracted_groups(keyed)]
+            return [_migrate_subtracted_groups(keyed), migrate_ttl(keep=keyed.ttl is not None)]
         case nodes.Aggregate(reads_retractions=True):
             return [migrate_weighted_lists(_map_polars_types(get_read_columns(keyed)))]
         case nodes.Top(reads_retractions=True):

@@ -230,7 +230,8 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
             return replace(kind, key=tuple(unchanged[name] for name in key))
         case Explode():
             return replace(kind, key=None)
-        case Aggregate(window=None, ttl=None):
+        case Aggregate(window=None):
+            _check_ttl(operation, kind)
             names = tuple(column.name for column in operation.key)
             return Upsert(names, has_deletes=True, has_change_times=True)
         case Top(window=None, ttl=None):
@@ -242,10 +243,34 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
             _check_table_window(window, kind)
             output = _infer_keyed_kind(operation)
             return replace(output, has_deletes=True) if isinstance(output, Upsert) else output
-        case Aggregate() | Top():
+        case Top():
             message = f"ttl does not go with {described}: a row stays until a change deletes it"
             raise ChangelogNotSupported(message, clause="ttl")
     raise _reject_retractions(operation, kind)
+
+
+def _check_ttl(operation: Aggregate, kind: Retract) -> None:
+    """Check that an aggregate of rows that may be removed can forget a key.
+
+    Raises ChangelogNotSupported.
+    """
+    if operation.ttl is None:
+        return
+    described, clause = describe_kind(kind), "ttl"
+    if operation.ttl.uses_processing_time:
+        message = (
+            f"ttl by the wall clock does not go with {described}: a row and its removal arrive at "
+            "different times"
+        )
+        raise ChangelogNotSupported(message, "leave out time: processing", clause)
+    if replace(operation, reads_retractions=True).counts_values:
+        message = (
+            f"ttl goes with {described} only if removed rows can be subtracted, as from counts and "
+            "from sums of integers and decimals"
+        )
+        hint = "leave out ttl, or put the other aggregates into a step of their own"
+        raise ChangelogNotSupported(message, hint, clause)
+    check_own_times(kind, clause)
 
 
 def _refuse_over(kind: Upsert | Retract) -> ChangelogNotSupported:

@@ -30,6 +30,7 @@ from headrace.core.plan.nodes.matching import (
     ConnectedMatch,
     TableMatch,
 )
+from headrace.core.plan.nodes.windows import Ttl
 from headrace.core.plan.row_expressions import list_expressions
 
 
@@ -64,6 +65,8 @@ def needs_row_order(operation: Operation) -> bool:
     if is_table_window(operation):
         return True  # a row that is written again at another time is in another window
     match operation:
+        case Aggregate(reads_retractions=True, ttl=Ttl()):
+            return True  # a row that is written again at another time renews its key
         case Aggregate():
             return operation.needs_order
         case Dedup():

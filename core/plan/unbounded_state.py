@@ -210,7 +210,7 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
             clause = "dedup" if keyed.time_column else "top"
             return clause, "every row is stored until a change removes it", ""
         case Aggregate(window=None | Window(shape=Global(), trigger=Trigger()), key=(_, *_)) if (
-            keyed.reads_retractions
+            keyed.reads_retractions and keyed.ttl is None
         ):
             message = f"{message.removesuffix('forever')}until its last row is removed"
             return "aggregate", message, ""

@@ -11,10 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.user_aggregates import select_user_calls
-from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US
+from headrace.core.api.state import EXPIRY, KEY, KEY_INDEX, NO_CLOCK_US
 from headrace.core.expressions.compilation import to_expr
-from headrace.core.operators.changelog.weighted_rows import get_weights, repeat_rows
+from headrace.core.operators.changelog.weighted_rows import (
+    get_weights,
+    make_change_rows,
+    repeat_rows,
+)
 from headrace.core.operators.folds import ROW_COUNT, AggregateFold, CountingFold
+from headrace.core.operators.joins.join_sides import compute_expired_us
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator, request_offload
 from headrace.core.operators.result_rows import ResultRows
@@ -23,6 +28,7 @@ from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.plan.nodes import Aggregate
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
+from headrace.core.types.frames import to_integers
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
@@ -186,6 +192,7 @@ class SubtractingAggregateOperator(StatelessOperator):
         self._out = ResultRows(operation, context.stream, ordered=context.is_ordered)
         self._having = to_expr(operation.having.condition) if operation.having else pl.lit(True)
         self._state_columns = tuple(self._fold.state_columns)
+        self._expiry: tuple[pl.Expr, ...] = ()
         columns = {**self._fold.state_columns, IS_EMITTED: pl.Boolean()}
         self._table = context.state.open_table(KEYS_STATE, columns)
 
@@ -202,7 +209,7 @@ class SubtractingAggregateOperator(StatelessOperator):
         results = self._fold.finish(states, (KEY, *self._grouping.internal_names, ROW_COUNT))
         is_there = (pl.col(ROW_COUNT) > 0) & self._having.fill_null(False)
         results = results.with_columns(is_there.alias(IS_EMITTED))
-        self._store_states(states.hstack([results[IS_EMITTED]]))
+        self._store_states(states.hstack([results[IS_EMITTED], results[EVENT_TIME]]))
         changed = results.filter(pl.col(IS_EMITTED) | pl.col(KEY).is_in(was_emitted.implode()))
         out = changed.with_columns((~pl.col(IS_EMITTED)).alias(DELETE))
         yield from self._out.emit(out if timed else out.drop(EVENT_TIME))
@@ -225,6 +232,43 @@ class SubtractingAggregateOperator(StatelessOperator):
         is_nothing = self._fold.mask_nothing(states)
         there = states.filter(~is_nothing)
         if there.height:
-            self._table.put(there.select(KEY, *self._state_columns, IS_EMITTED))
+            self._table.put(there.select(KEY, *self._state_columns, IS_EMITTED, *self._expiry))
         if there.height < states.height:
             self._table.remove(states.filter(is_nothing)[KEY])
+
+
+class ExpiringAggregateOperator(SubtractingAggregateOperator):
+    """The operator of such an aggregate with a `ttl`: a key is forgotten after its newest row.
+
+    A change of a row that is older than the watermark by more than the `ttl` is late, whether it
+    adds the row or removes it. So the key of a row that is removed is still stored, and nothing is
+    subtracted from a key that has begun again.
+    """
+
+    def __init__(self, operation: Aggregate, ttl_us: int, context: KeyedContext) -> None:
+        import polars as pl
+
+        super().__init__(operation, context)
+        self._context, self._state, self._ttl_us = context, context.state, ttl_us
+        self._expiry = ((pl.col(EVENT_TIME).cast(pl.Int64) + ttl_us).alias(EXPIRY),)
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of keys that expiry may look at."""
+        return self._table.rows
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Forget the keys of which no change will come any more; nothing is emitted."""
+        self._state.clock_us = max(self._state.clock_us, watermark_us)
+        self._table.expire(self._state.clock_us)
+        return iter(())
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Leave out late changes, and emit the groups that the others change."""
+        expired_us = compute_expired_us(self._state.clock_us, self._ttl_us)
+        is_late = to_integers(frame[EVENT_TIME]) <= expired_us
+        if is_late.any():
+            yield from self._context.emit_late_rows(None, make_change_rows(frame.filter(is_late)))
+            frame = frame.filter(~is_late)
+        if frame.height:
+            yield from super().process(frame)

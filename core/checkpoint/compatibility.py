@@ -89,12 +89,14 @@ def check_compatibility(
 ) -> tuple[str, ...]:
     """Return the changes since a checkpoint. Raises RefusedSnapshot if it is not compatible."""
     findings = compare_checkpoint(document, plan, options)
-    if findings.rejections:
-        messages = "\n  and ".join(message for message, _ in findings.rejections)
-        hint_texts = [each for _, hint in findings.rejections for each in hint.split("; ") if each]
-        hints = dict.fromkeys([*hint_texts, FRESH_HINT])
+    if rejections := findings.rejections:
+        hints = list(dict.fromkeys(hint for _, hint in rejections if hint))
+        if len(hints) > 1:  # each after its reason
+            rejections = [(f"{why}\n      {hint}".rstrip(), "") for why, hint in rejections]
+            hints = []
+        messages = "\n  and ".join(message for message, _ in rejections)
         message = f"checkpoint {number} is not compatible: {messages}"
-        raise RefusedSnapshot(message, "; ".join(hints))
+        raise RefusedSnapshot(message, "; ".join([*hints, FRESH_HINT]))
     return tuple(findings.notes)
 
 

@@ -12,6 +12,11 @@ class ExpressionFailure(Exception):
         " in outer joins, broadcasts, sources and sinks a failure always ends the job"
     )
 
+    unskippable_hint = (
+        "where leaves such rows out; on_error does not go with rows that may be removed"
+    )
+    """The hint for rows that are added and removed."""
+
     @property
     def message(self) -> str:
         """The message, without what Polars appends to it."""
@@ -25,3 +30,4 @@ class ValueTooLarge(ExpressionFailure):
         "raise max_value in settings, or compute the value in with, select or where of a step:"
         " there on_error: skip leaves such rows out, on_error: {to: NAME} collects them"
     )
+    unskippable_hint = "raise max_value in settings"

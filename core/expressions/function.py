@@ -44,7 +44,7 @@ from headrace.core.expressions.typed import (
     ValueGrowth,
     spark_form_of_parts,
 )
-from headrace.core.types.data_types import BINARY, STRING, Type
+from headrace.core.types.data_types import BINARY, STRING, Struct, Type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -244,7 +244,10 @@ def _mismatch_error(
     wanted = " or ".join(dict.fromkeys(m.expected for m in mismatches if m.index == closest.index))
     message = f"{call.name} wants {wanted}, got {argument.type}"
     if other := _find_other_order(call, signatures):
-        return ExpressionError(message, argument.span, _order_hint(other))
+        hint = _order_hint(other)
+        if isinstance(argument.type, Struct):
+            hint = f"use one of its fields, or {hint}"
+        return ExpressionError(message, argument.span, hint)
     return ExpressionError(message, argument.span, closest.hint or f"its signature is {forms}")
 
 

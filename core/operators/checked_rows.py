@@ -33,7 +33,7 @@ from headrace.core.operators.stateless_operators import ProjectionKernel, Projec
 from headrace.core.operators.wrappers import OperatorWrapper
 from headrace.core.plan import nodes
 from headrace.core.plan.row_expressions import RowExpression, replace_expressions
-from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
+from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS, WEIGHT
 from headrace.core.types.out_of_range_times import format_out_of_range
 
 if TYPE_CHECKING:
@@ -117,7 +117,10 @@ class CheckedRows:
             place, failure = next(iter(found.values()))
             with attribute_errors_to(self._step):
                 message = f"{failure.message} (in {place}, in the row {format_row(next(shown))})"
-                raise type(failure)(message)
+                raised = type(failure)(message)
+                if WEIGHT in rows.columns:
+                    raised.hint = raised.unskippable_hint
+                raise raised
         return self._on_failure(
             [
                 FailedRow(f"{failure.message} (in {place})", row)

@@ -209,6 +209,8 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
         raise _refuse_over(kind)
     described = describe_kind(kind)
     for each in list_expressions(operation):
+        if isinstance(operation, Aggregate | Top) and not each.is_key:
+            continue  # the clock is rejected there whatever the rows are
         if any(isinstance(node, ProcessingTime) for node in walk(each.typed)):
             written = _written_clause(operation)
             message = f"{written} of {described} does not take the processing time"

@@ -70,7 +70,7 @@ METADATA_COLUMNS = (
     *(
         (EVENT_TIME, "event_time"),
         (NEWEST_TIME, "event_time"),
-        (IS_EMITTED, "put_out"),
+        (IS_EMITTED, "emitted"),
         (SEQUENCE, "sequence"),
         (IS_DELETED, "deleted"),
         (EXPIRY, "until"),

@@ -250,6 +250,8 @@ def test_all_that_does_not_fit_is_said_at_once(tmp_path: Path) -> None:
     was = document(plan(tmp_path, text))
     refused = refusal(was, plan(tmp_path, pipeline(SUMS.replace("key: k", "key: s"))))
     assert "the state of step has another key" in refused
+    assert "      --reset-state step drops its state\n  and it has" in refused
+    assert refused.endswith("\n--fresh starts from scratch, without state")
     assert "\n  and it has the state of other, which is not in the pipeline" in refused
 
 

@@ -188,6 +188,21 @@ def test_what_would_lose_sight_of_a_row_takes_no_changes(
     assert any(message in line and 'step "t"' in line for line in lines), lines
 
 
+def test_a_clock_in_an_aggregate_of_changes_is_reported_once(tmp_path: Path) -> None:
+    lines = said(tmp_path, over_changes("key: n, aggregate: {m: 'max(if(now() is null, n, 1))'}"))
+    clock = [line for line in lines if "processing time" in line]
+    assert len(clock) == 1, lines
+    assert "the processing time cannot be used in an aggregate" in clock[0]
+
+
+def test_a_struct_that_a_maximum_goes_by_has_fields(tmp_path: Path) -> None:
+    step = "key: n, aggregate: {m: 'max_by(id, struct(n, name))'}"
+    lines = said(tmp_path, over_changes(step))
+    assert any(
+        "use one of its fields, or the arguments are in another order" in line for line in lines
+    )
+
+
 @pytest.mark.parametrize(
     ("step", "kind"),
     [

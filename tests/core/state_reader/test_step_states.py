@@ -138,7 +138,7 @@ KNOWN = {
     ),
     "running": (
         "from: rows, key: {k: k, until: s}, aggregate: {n: count(*)}, having: n > 1, ttl: 1h",
-        "keys: k until n event_time put_out until_",
+        "keys: k until n event_time emitted until_",
         [
             *("- a 1 3 False 3603", "1 - 1 4 False 3604", "1 a 1 0 False 3600"),
             *("1 c 1 2 False 3602", "2 b 2 7 True 3607"),

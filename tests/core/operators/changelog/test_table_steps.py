@@ -192,6 +192,8 @@ def test_a_change_without_the_time_that_a_step_gives_fails_the_job(tmp_path: Pat
     text = f"{TABLE}{steps}sinks:\n  out: {{from: step, memory: {{data: out}}}}\n"
     outcome = run_simulated(job_of(tmp_path, text, memory, KernelExecutor(), bounds_of(1)), 1)
     assert "event_time of step step is null" in str(outcome.failure)
+    assert outcome.failure is not None
+    assert outcome.failure.hint.startswith("where leaves such rows out")
 
 
 OWN_TIMES = (

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats.bad_records import split_null_violations
+from headrace.connectors.formats.bad_records import list_row_numbers, split_null_violations
 from headrace.connectors.thread_adapters import (
     SimpleReaderFactory,
     ThreadedSource,
@@ -112,7 +112,8 @@ class NumberedRows:
             if self.checked_schema
             else (frame, ())
         )
-        return Chunk(split, frame, position, bad)
+        find = partial(list_row_numbers, first, last, bad)
+        return Chunk(split, frame, position, bad, list_positions=find)
 
 
 @dataclass(frozen=True, slots=True)

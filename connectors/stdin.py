@@ -23,6 +23,7 @@ from headrace.connectors.files.text_reader import (
 )
 from headrace.connectors.formats import build_decoder
 from headrace.connectors.formats.contract import Decoder
+from headrace.connectors.formats.lines import LineBlock
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
@@ -219,10 +220,11 @@ class StdinSplitReader:
         decode = partial(self._decoder.decode, block, self._at)
         with self._working:
             frame, bad = await self._kernel_executor.run(block.count(b"\n"), decode)
+        find = partial(LineBlock(block, self._at).list_positions, bad)
         self._consume(block)
         if self._wanted is not None:
             self._wanted -= frame.height
-        return Chunk(split, frame, self._at, bad)
+        return Chunk(split, frame, self._at, bad, list_positions=find)
 
     def _consume(self, block: bytes) -> None:
         self._kept = self._kept[len(block) :]

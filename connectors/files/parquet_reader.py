@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from headrace.connectors.files.open_file import FileVersion, OpenFile, open_file
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.files.text_reader import TextFileReader
+from headrace.connectors.formats.bad_records import list_row_numbers
 from headrace.connectors.formats.parquet_pages import ParquetPages
 from headrace.connectors.formats.parquet_read import READ_ROWS, ParquetReader
 from headrace.core.api.failures import ConnectorError
@@ -83,7 +85,8 @@ class ParquetFileReader:
         file.check_unchanged(at)
         if self.quota:
             self.quota.subtract_rows(frame.height)
-        return Chunk(split, frame, at + rows, bad), rows
+        find = partial(list_row_numbers, at, at + rows, bad)
+        return Chunk(split, frame, at + rows, bad, list_positions=find), rows
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from headrace.connectors.files.open_file import (
     FileVersion,
@@ -19,6 +20,7 @@ from headrace.connectors.files.open_file import (
 )
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.formats.contract import Decoder
+from headrace.connectors.formats.lines import LineBlock
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sources import Chunk
 from headrace.core.api.splits import Position, Split
@@ -84,7 +86,8 @@ class TextFileReader:
         frame, bad = decoder.decode(block, at)
         if self.quota:
             self.quota.subtract_rows(frame.height)
-        return Chunk(split, frame, at + len(block), bad)
+        find = partial(LineBlock(block, at).list_positions, bad)
+        return Chunk(split, frame, at + len(block), bad, list_positions=find)
 
     def _count_wanted(self) -> int | None:
         return self.quota.left if self.quota else None

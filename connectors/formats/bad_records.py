@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.connectors.formats.contract import DecodedBlock
 from headrace.connectors.formats.lines import RecordLine
 from headrace.core.api.sources import BadRecord
+from headrace.core.api.splits import Position
 from headrace.core.types.data_types import Array, Field, MapType, Schema, Struct, Type
 
 if TYPE_CHECKING:
@@ -80,6 +81,12 @@ def split_null_violations(frame: pl.DataFrame, schema: Schema, first: int) -> De
     )
     numbers = pl.int_range(frame.height, eager=True)
     return frame.filter(~numbers.is_in(rows)), bad
+
+
+def list_row_numbers(first: int, last: int, bad_records: Sequence[BadRecord]) -> list[Position]:
+    """Return the numbers of rows from `first` up to, not including, `last`, without bad ones."""
+    bad = {each.position for each in bad_records}
+    return [row for row in range(first, last) if row not in bad]
 
 
 def find_null_violations(field: Field, column: pl.Series) -> dict[int, str]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple, Self
+
+from headrace.core.api.sources import BadRecord
+from headrace.core.api.splits import Position
 
 BLANK = b" \t\r\n"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -34,6 +38,11 @@ class LineBlock:
         """Return the record of a row."""
         position, text = self._records[row]
         return RecordLine(position, text.removesuffix(b"\r"))
+
+    def list_positions(self, bad_records: Iterable[BadRecord]) -> list[Position]:
+        """Return the positions of the records without the bad ones."""
+        bad = {each.position for each in bad_records}
+        return [position for position, _ in self._records if position not in bad]
 
     @cached_property
     def _records(self) -> list[tuple[int, bytes]]:

@@ -8,8 +8,8 @@ unchanged. A batch run reads by `BatchSplitReader`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.api.splits import Position, Progress, Split
@@ -38,6 +38,29 @@ class Chunk:
     bad_records: tuple[BadRecord, ...] = ()
     identity: str | None = None
     """The identity of what was read up to the position, to compare with when reading resumes."""
+    list_positions: Callable[[], Sequence[Position]] | None = field(
+        default=None, compare=False, repr=False
+    )
+    """Returns the positions of the rows: it is called only if one of them turns out to be bad."""
+
+    def locate_rows(self, rows: Sequence[int]) -> list[Position]:
+        """Return the positions of these rows; None if the reader cannot tell."""
+        found = self.list_positions() if rows and self.list_positions is not None else ()
+        is_known = len(found) == self.frame.height
+        return [found[row] if is_known else None for row in rows]
+
+    def with_rows(
+        self, frame: pl.DataFrame, passes: pl.Series, bad_records: Sequence[BadRecord]
+    ) -> Chunk:
+        """Return the chunk with these rows, made of those that pass, and with more bad records."""
+        bad = (*self.bad_records, *bad_records)
+        if passes.all():
+            return replace(self, frame=frame, bad_records=bad)
+
+        def list_positions() -> Sequence[Position]:
+            return self.locate_rows(passes.arg_true().to_list())
+
+        return replace(self, frame=frame, bad_records=bad, list_positions=list_positions)
 
 
 @dataclass(frozen=True, slots=True)

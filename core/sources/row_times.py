@@ -44,7 +44,7 @@ class RowTimes:
             return chunk
         import polars as pl
 
-        rows, bad = [], []
+        rows, bad, first = [], list[BadRecord](), 0
         for piece in self._expressions.evaluate(chunk.frame):
             errors = {
                 row: each.message for of in piece.failures.values() for row, each in of.items()
@@ -52,10 +52,11 @@ class RowTimes:
             errors = self._find_bad_times(piece.rows, piece.values) | errors
             frame = piece.rows.hstack(piece.values.select(self._names))
             if errors:
-                bad += _list_bad_records(piece.rows, errors)
+                bad += _list_bad_records(chunk, first, piece.rows, errors)
                 numbers = pl.int_range(frame.height, eager=True)
                 frame = frame.filter(~numbers.is_in(sorted(errors)))
             rows.append(frame)
+            first += piece.rows.height
         frame = rows[0] if len(rows) == 1 else pl.concat(rows)
         return replace(chunk, frame=frame, bad_records=(*chunk.bad_records, *bad))
 
@@ -86,7 +87,14 @@ class RowTimes:
         }
 
 
-def _list_bad_records(rows: pl.DataFrame, errors: Mapping[int, str]) -> list[BadRecord]:
+def _list_bad_records(
+    chunk: Chunk, first: int, rows: pl.DataFrame, errors: Mapping[int, str]
+) -> list[BadRecord]:
+    """Return the bad records of the rows of a chunk from `first` on."""
     found = sorted(errors)
     texts = [format_row_text(row) for row in rows[found].iter_rows(named=True)]
-    return [BadRecord(errors[row], None, text) for row, text in zip(found, texts, strict=True)]
+    positions = chunk.locate_rows([first + row for row in found])
+    return [
+        BadRecord(errors[row], position, text)
+        for row, position, text in zip(found, positions, texts, strict=True)
+    ]

@@ -64,10 +64,13 @@ class TableRecords:
             times_all = self._table.has_versions and field.name == self._event_time
             missing = frame[field.name].is_null() & ~(is_old if times_all else deletes)
             errors = dict.fromkeys(missing.arg_true(), message) | errors
-        bad = tuple(
-            BadRecord(errors[row], None, format_row_text(frame.row(row, named=True)))
-            for row in sorted(errors)
-        )
+        if frame.height != chunk.frame.height:
+            chunk = replace(chunk, list_positions=None)
+        found = sorted(errors)
+        bad = [
+            BadRecord(errors[row], position, format_row_text(frame.row(row, named=True)))
+            for row, position in zip(found, chunk.locate_rows(found), strict=True)
+        ]
         good = ~pl.int_range(frame.height, eager=True).is_in(sorted(errors))
         kept = good
         if self._table.sequence is None:
@@ -77,7 +80,7 @@ class TableRecords:
             changes = changes.with_columns(is_old)
         if not kept.all():
             changes = changes.filter(kept)
-        return replace(chunk, frame=changes, bad_records=(*chunk.bad_records, *bad))
+        return chunk.with_rows(changes, kept, bad)
 
 
 def _add_old_keys(frame: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from headrace.connectors.kafka.source.fetched_batches import FetchedBatch
@@ -21,7 +22,7 @@ from headrace.connectors.kafka.source.value_decoding import (
     ValueDecoder,
 )
 from headrace.core.api.sources import BadRecord, Chunk
-from headrace.core.api.splits import Split
+from headrace.core.api.splits import Position, Split
 
 if TYPE_CHECKING:
     import polars as pl
@@ -145,7 +146,13 @@ class ChunkMaker:
         place = PartitionPosition(
             max(resume_offset, chunk_input.position.offset), last, chunk_input.position.stop
         )
-        chunk = Chunk(chunk_input.split, frame, place.stored_form, bad)
+        offsets, out = records.offsets, {*rows.errors, *rows.skipped}
+
+        def list_offsets() -> list[Position]:
+            every = enumerate(chain.from_iterable(offsets))
+            return [offset for number, offset in every if number not in out]
+
+        chunk = Chunk(chunk_input.split, frame, place.stored_form, bad, list_positions=list_offsets)
         return MadeChunk(chunk, place, whole, len(rows.skipped))
 
     def _add_metadata(

@@ -92,6 +92,7 @@ def test_a_position_is_the_byte_after_a_record(tmp_path: Path) -> None:
     assert [(bad.position, bad.raw) for bad in chunk.bad_records] == [
         (len(b"".join(lines[:3])), "oops")
     ]
+    assert chunk.locate_rows([1, 0]) == [len(b"".join(lines[:2])), 0]
 
 
 def test_a_byte_order_mark_is_no_record(tmp_path: Path) -> None:
@@ -287,6 +288,7 @@ def test_a_bad_row_of_parquet_has_its_number(parquet: Path) -> None:
     found = chunks(replace(reader, rows=6), Split("s", "a.parquet"))
     bad = [bad for chunk in found for bad in chunk.bad_records]
     assert [one.position for one in bad] == [3, 7, 11, 15, 19]
+    assert found[1].locate_rows([0, 3]) == [6, 10]
     assert bad[0].raw == '{"id":3,"name":null}'
     assert len(values(found)) == 15
 

@@ -64,6 +64,19 @@ def test_an_update_of_a_row_is_one_upsert(records: TableRecords) -> None:
     assert converted(records, before, after)[0] == [(1, "b", False)]
 
 
+def test_bad_changes_have_the_positions_of_their_records(records: TableRecords) -> None:
+    rows = [(1, "a", "update_before"), (1, "b", "update_after"), (2, "a", "no"), (3, "c", None)]
+    frame = pl.DataFrame(rows, ["id", "v", "_change"], orient="row").with_columns(
+        at=pl.lit(0).cast(pl.Datetime("us", "UTC"))
+    )
+    at = [5, 11, 17, 23]
+    found = records.convert(Chunk(Split("c", "in"), frame, 29, list_positions=lambda: at))
+    assert [bad.position for bad in found.bad_records] == [17]
+    assert found.locate_rows([1, 0]) == [23, 11]
+    unknown = Chunk(Split("c", "in"), frame, 29, list_positions=lambda: at[:3])
+    assert records.convert(unknown).bad_records[0].position is None
+
+
 def test_an_update_of_the_key_deletes_the_old_row(records: TableRecords) -> None:
     before, after = (1, "a", "update_before", None), (2, "a", "update_after", None)
     assert converted(records, before, after)[0] == [(1, "a", True), (2, "a", False)]

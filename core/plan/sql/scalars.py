@@ -15,7 +15,7 @@ from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import TextPart
 from headrace.core.plan.sql.items import Item, has_aggregate, write_select
 from headrace.core.plan.sql.joins import ONE, Joiner, add_constant
-from headrace.core.plan.sql.scope import Scope, list_columns
+from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
 from headrace.core.sql.syntax_tree import GroupBy, Query, Select, Subquery
@@ -131,7 +131,7 @@ class ScalarJoiner:
     ) -> Draft:
         sides = self.joiner.make_sides(draft, right)
         left = Scope(tuple(sides.columns(0)))
-        is_key = {True: [], False: []}  # type: dict[bool, list[ScopeColumn]]
+        is_key: dict[bool, list[ScopeColumn]] = {True: [], False: []}
         for each in sides.columns(1):
             is_key[each.name == ONE or each.name.startswith(KEY_PREFIX)].append(each)
         conditions: list[list[TextPart]] = []

@@ -106,8 +106,8 @@ def _find_in_select(select: Select) -> Iterator[tuple[str, Span]]:
     for word in ("qualify", "window"):
         if word in select.places:
             yield word, select.places[word]
-    if select.group_by is not None and select.group_by.form:
-        yield select.group_by.form, select.group_by.span
+    if select.group_by is not None and select.group_by.sets:
+        yield "group by with several sets", select.group_by.span
 
 
 def _find_in_expression(node: SyntaxNode) -> Iterator[tuple[str, Span]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 from headrace.core.expressions.parsing.special_forms import parse_sort_items
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Name, SortItem, SyntaxNode
 from headrace.core.expressions.typed import Span
+from headrace.core.sql.grouping_sets import GroupingSet, GroupingSets, combine_sets, list_sets
 from headrace.core.sql.syntax_tree import GroupBy, WindowCall, WindowSpec
 from headrace.core.sql.table_parser import TableParser
 
@@ -33,33 +37,71 @@ class ClauseParser(TableParser):
         if not self.accept_by("group", places):
             return None
         start = self.current_token
-        form = start.text.lower()
-        if form in ("rollup", "cube") and self.next_token.text == "(":
-            self.take()
-            self.expect("(")
-            items = self.parse_arguments()
-            self.expect(")")
-            return GroupBy(start.span, items, form)
-        if form == "grouping" and self.next_token.text.lower() == "sets":
-            return self._parse_grouping_sets(())
-        items = self.parse_arguments()
-        if self.is_at("grouping") and self.next_token.text.lower() == "sets":
-            return self._parse_grouping_sets(items)
-        if self.accept("with"):
-            word = self.current_token
-            if not self.accept("rollup", "cube"):
-                raise self.unexpected_token_error('"rollup" or "cube"')
-            return GroupBy(word.span, items, word.text.lower())
-        return GroupBy(start.span, items)
+        found = [self._parse_grouping()]
+        while self.accept(","):
+            found.append(self._parse_grouping())
+        items = tuple(each for each in found if not isinstance(each, tuple))
+        if len(items) == len(found):
+            sets = self._parse_sets_after(items)
+            return GroupBy(start.span.extend_to(self.previous_token.span), items, sets)
+        sets = combine_sets(each if isinstance(each, tuple) else ((each,),) for each in found)
+        return GroupBy(start.span.extend_to(self.previous_token.span), _list_nodes(found), sets)
 
-    def _parse_grouping_sets(self, items: tuple[SyntaxNode, ...]) -> GroupBy:
-        start = self.take()
-        span = start.span.extend_to(self.take().span)
+    def _parse_grouping(self) -> SyntaxNode | GroupingSets:
+        """Parse an expression of `group by`, or grouping sets."""
+        word = self.current_token.text.lower()
+        if word in ("rollup", "cube") and self.next_token.text == "(":
+            self.take()
+            return list_sets(word, self._parse_grouping_list())
+        if word == "grouping" and self.next_token.text.lower() == "sets":
+            return self._parse_grouping_sets()
+        return self.parse_expression()
+
+    def _parse_sets_after(self, items: tuple[SyntaxNode, ...]) -> GroupingSets:
+        """Parse `with rollup`, `with cube` or `grouping sets (...)` after expressions."""
+        if self.is_at("grouping") and self.next_token.text.lower() == "sets":
+            return self._parse_grouping_sets()
+        if not self.accept("with"):
+            return ()
+        word = self.current_token
+        if not self.accept("rollup", "cube"):
+            raise self.unexpected_token_error('"rollup" or "cube"')
+        return list_sets(word.text.lower(), tuple((each,) for each in items))
+
+    def _parse_grouping_sets(self) -> GroupingSets:
+        self.take()
+        self.take()
         self.expect("(")
-        depth = 1
-        while depth and not self.is_at_end:
-            depth += {"(": 1, ")": -1}.get(self.take().text, 0)
-        return GroupBy(span, items, "grouping sets")
+        sets: list[GroupingSet] = []
+        while True:
+            if self.current_token.text.lower() in ("rollup", "cube", "grouping"):
+                found = self._parse_grouping()
+                sets += found if isinstance(found, tuple) else ((found,),)
+            else:
+                sets.append(self._parse_set())
+            if not self.accept(","):
+                self.expect(")")
+                return tuple(sets)
+
+    def _parse_grouping_list(self) -> GroupingSets:
+        """Parse the arguments of rollup or cube: expressions, or several in parentheses."""
+        self.expect("(")
+        sets = [self._parse_set()]
+        while self.accept(","):
+            sets.append(self._parse_set())
+        self.expect(")")
+        return tuple(sets)
+
+    def _parse_set(self) -> GroupingSet:
+        is_open = self.is_at("(")
+        if is_open and self.next_token.text == ")":
+            self.take()
+            self.take()
+            return ()
+        node = self.parse_expression()
+        if is_open and isinstance(node, CallNode) and node.name == "struct":
+            return node.arguments
+        return (node,)
 
     def parse_windows(self) -> dict[str, WindowSpec]:
         """Parse the named windows of the clause `window`."""
@@ -98,3 +140,11 @@ class ClauseParser(TableParser):
             frame = first.span.extend_to(self.previous_token.span)
         end = self.expect(")")
         return WindowSpec(start.span.extend_to(end.span), partition_by, order_by, frame)
+
+
+def _list_nodes(groupings: Iterable[SyntaxNode | GroupingSets]) -> tuple[SyntaxNode, ...]:
+    """Return the expressions in groupings, each once for each place where it is written."""
+    nodes: list[SyntaxNode] = []
+    for each in groupings:
+        nodes += chain.from_iterable(each) if isinstance(each, tuple) else (each,)
+    return tuple({each.span: each for each in nodes}.values())

@@ -18,6 +18,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     walk,
 )
 from headrace.core.expressions.typed import Span
+from headrace.core.sql.grouping_sets import GroupingSets
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 Operator: TypeAlias = Literal["union", "intersect", "except"]
@@ -115,11 +116,12 @@ class Subquery(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """The clause `group by`; `form` is rollup, cube or grouping sets, where it is one of them."""
+    """The clause `group by`; `sets` are those of rollup, cube and grouping sets, if it has them."""
 
     span: Span
     items: tuple[SyntaxNode, ...]
-    form: str = ""
+    """The expressions, as they are written."""
+    sets: GroupingSets = ()
 
 
 @dataclass(frozen=True, slots=True)

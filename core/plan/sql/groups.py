@@ -19,8 +19,14 @@ from headrace.core.expressions.parsing.syntax_tree import (
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.clauses.keyed import Ttl
 from headrace.core.pipeline.fields import Assignment
-from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan.nodes import Append
+from headrace.core.plan.sql.grouping_sets import (
+    GROUPING_FUNCTIONS,
+    NO_SETS_HINT,
+    SET_NUMBER,
+    NumberedSets,
+)
 from headrace.core.plan.sql.items import (
     Item,
     has_aggregate,
@@ -63,6 +69,7 @@ class GroupBuilder:
     timed: bool
     ttl: Ttl | None = None
     window: GroupWindow | None = None
+    _sets: NumberedSets | None = None
     _keys: dict[str, _Key] = field(default_factory=dict)
     """The keys by the canonical texts of their expressions."""
     _calls: dict[str, str] = field(default_factory=dict)
@@ -94,7 +101,11 @@ class GroupBuilder:
             raise RejectedQuery
         clauses, places = self.draft.clauses, self.select.places
         if self._keys:
-            clauses["key"] = tuple(map(self._assign_key, self._keys.values()))
+            is_list = all(each.text == quote_name(each.name) for each in self._keys.values())
+            clauses["key"] = tuple(
+                Assignment(self.texts.name(e.name, e.node.span), None if is_list else e.text)
+                for e in self._keys.values()
+            )
         if self.window is not None:
             clauses["window"] = self.window.clause
         if not self._aggregates:
@@ -122,24 +133,39 @@ class GroupBuilder:
         """The names of the columns of the key."""
         return [key.name for key in self._keys.values()]
 
+    def number_sets(self) -> NumberedSets | None:
+        """Number the sets of rollup, cube or grouping sets, if there are any. Each row is repeated
+        for each of them before the keys are built. Raises RejectedQuery."""
+        group = self.select.group_by
+        if group is None or not group.sets:
+            return None
+        sets = [[self._resolve_grouping(each) for each in one] for one in group.sets]
+        every = [self._resolve_grouping(each) for each in group.items]
+        windows = {self._canonical(each): each for each in every if is_window(each)}
+        keys = dict.fromkeys(self._canonical(each) for each in every if not is_window(each))
+        texts = [frozenset(map(self._canonical, one)) for one in sets]
+        for text, window in windows.items():
+            if not all(text in each for each in texts):
+                message = "a window is in all sets of group by, or in none"
+                hint = f"group by {self.texts.cut(window.span)}, rollup(...)"
+                raise self.texts.reject(message, window.span, hint)
+        column = SET_NUMBER
+        while column in self.draft.inputs[0].schema:
+            column += "_"
+        self._sets = NumberedSets.from_sets(column, [*keys], texts)
+        return self._sets
+
     def _build_keys(self) -> None:
         group = self.select.group_by
         if group is None:
             return
-        if group.form:
-            message = f"{group.form} is not supported"
-            hint = "unite one query for each grouping: select ... union all select ..."
-            raise self.texts.reject(message, group.span, hint)
         failed = False
-        nodes = []
         listed = group.items
         if self._is_all(listed):
             grouped = (each for each in self.items if not has_aggregate(each.node))
             listed = tuple(each.node for each in grouped)
-        for node in listed:
-            item = resolve_position(node, self.items, self.texts) or self._find_alias(node)
-            nodes.append((node, item.node if item is not None else node))
-        for written, node in nodes:
+        for written in listed:
+            node = self._resolve_grouping(written)
             if not is_window(node) and refuse_aggregates("group by", node, self.texts):
                 failed = True
                 continue
@@ -150,8 +176,22 @@ class GroupBuilder:
         if failed:
             raise RejectedQuery
         if self.window is None and isinstance(self.draft.inputs[0].kind, Append):
-            found = (find_end_window(key.node, self.scope) for key in self._keys.values())
+            plain = (e.node for text, e in self._keys.items() if not self._find_set_condition(text))
+            found = (find_end_window(each, self.scope) for each in plain)
             self.window = next(filter(None, found), None)
+        if self._sets is not None:
+            column = self._sets.column
+            text = self.texts.name(quote_name(column), group.span)
+            self._keys[column] = _Key(Name(group.span, column), column, text)
+
+    def _resolve_grouping(self, node: SyntaxNode) -> SyntaxNode:
+        """Return the expression that an item of `group by` means by its position or alias."""
+        item = resolve_position(node, self.items, self.texts) or self._find_alias(node)
+        return node if item is None else item.node
+
+    def _find_set_condition(self, key: str) -> str:
+        """Return the condition that a set has a key; "" if all of them have it."""
+        return "" if self._sets is None else self._sets.write_condition(key)
 
     def _is_all(self, items: tuple[SyntaxNode, ...]) -> bool:
         """Whether it is `group by all`."""
@@ -163,6 +203,8 @@ class GroupBuilder:
     def _add_key(self, written: SyntaxNode, node: SyntaxNode) -> None:
         if is_window(node):
             if self.window is not None:
+                if self._canonical(node) == self._canonical(self.window.call or node):
+                    return
                 message = "a group by has one window, got two"
                 raise self.texts.reject(message, written.span, "put one into a query in from (...)")
             assert isinstance(node, CallNode), "it is a call"
@@ -172,7 +214,16 @@ class GroupBuilder:
         if text in self._keys:
             return
         value = self.texts.write(node, self.scope)
-        self._keys[text] = _Key(node, self._name_key(node, text, value), value)
+        name = self._name_key(node, text, value)
+        if condition := self._find_set_condition(text):
+            start, end = node.span.start, node.span.end
+            parts = [
+                TextPart(start, start, f"case when {condition} then "),
+                *self.texts.parts(node, self.scope),
+                TextPart(end, end, " end"),
+            ]
+            value = self.texts.written.text.compose(parts)
+        self._keys[text] = _Key(node, name, value)
 
     def _find_alias(self, node: SyntaxNode) -> Item | None:
         """Return the item that a name in `group by` means, if it is no column of the rows."""
@@ -198,15 +249,13 @@ class GroupBuilder:
     def _canonical(self, node: SyntaxNode) -> str:
         return canonical_text(self.texts.resolve_tree(node, self.scope))
 
-    def _assign_key(self, key: _Key) -> Assignment:
-        name = self.texts.name(key.name, key.node.span)
-        return Assignment(name, None if key.text == quote_name(key.name) else key.text)
-
     def _build_item(self, item: Item) -> Text:
         """Return the text of an item over the columns of groups, and add its aggregates."""
         key = self._keys.get(self._canonical(item.node))
         if key is not None:
             return self.texts.name(quote_name(key.name), item.place)
+        if (text := self._find_set_call(item.node)) is not None:
+            return self.texts.name(text, item.place)
         if item.is_star:
             error = _no_key_error(item.name, item.place)
             raise self.texts.reject(error.message, error.span, error.hint)
@@ -227,6 +276,18 @@ class GroupBuilder:
             self._calls[self._canonical(item.node)] = name
         self._aggregates[name] = Assignment(self.texts.name(name, item.place), text)
         return self.texts.name(quote_name(name), item.place)
+
+    def _find_set_call(self, node: SyntaxNode) -> str | None:
+        """Return the text of a call that tells the set of a group. Raises RejectedQuery."""
+        if not isinstance(node, CallNode) or node.name not in GROUPING_FUNCTIONS:
+            return None
+        try:
+            if self._sets is None:
+                message = f"there are no sets of groups for {node.name}"
+                raise ExpressionError(message, node.span, NO_SETS_HINT)
+            return self._sets.write_call(node, self._canonical)
+        except ExpressionError as error:
+            raise self.texts.reject(error.message, error.span, error.hint) from None
 
     def _reads_bounds(self, node: SyntaxNode) -> bool:
         if self.window is None:
@@ -252,6 +313,8 @@ class GroupBuilder:
         def find(node: SyntaxNode, bound: frozenset[str]) -> str | None:
             if any(span.start <= node.span.start and node.span.end <= span.end for span in inside):
                 return None
+            if (text := self._find_set_call(node)) is not None:
+                return text
             if is_aggregate(node):
                 if calls:
                     return quote_name(self._add_call(node))

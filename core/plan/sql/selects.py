@@ -11,7 +11,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     walk,
 )
 from headrace.core.expressions.typed import ExpressionError, Span
-from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.fields import Assignment, Explode
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK_COLUMN
@@ -217,6 +217,13 @@ class SelectBuilder:
             draft.inputs[0].has_event_time,
             self.writer.find_ttl(draft.inputs),
         )
+        sets = groups.number_sets()
+        if sets is not None and select.group_by is not None:
+            place = select.group_by.span
+            name, array = (self.texts.name(text, place) for text in (sets.column, sets.array))
+            draft.clauses["explode"] = Explode(name, array)
+            draft.places["explode"] = place
+            draft = groups.draft = self._start_anew(draft, "sets")
         columns = groups.build()
         texts = {str(text) for _, text, _ in columns}
         written = [(name, str(text)) for name, text, _ in columns]

@@ -110,7 +110,11 @@ def test_a_star_is_the_columns_of_the_table() -> None:
         ("select sum(n) over (partition by x) from s", "a window function is not", "one table"),
         ("select n from s union all select 1", "a union of queries is not", "one table"),
         ("with a as (select 1) select 1", "with is not supported", "one table"),
-        ("select n from s group by rollup(n)", "rollup is not supported", "one table"),
+        (
+            "select n from s group by rollup(n)",
+            "group by with several sets is not supported",
+            "one table",
+        ),
     ],
 )
 def test_mistakes(text: str, said: str, hint: str) -> None:

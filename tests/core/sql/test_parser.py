@@ -65,7 +65,8 @@ def _of_select(select: Select, text: str) -> Iterator[str]:
         yield f"where {_cut(select.where, text)}"
     if select.group_by is not None:
         items = (_cut(each, text) for each in select.group_by.items)
-        yield f"group by {select.group_by.form}{', '.join(items)}"
+        sets = (f"({' '.join(_cut(each, text) for each in one)})" for one in select.group_by.sets)
+        yield " ".join([f"group by {', '.join(items)}", *sets])
     for word, node in (("having", select.having), ("qualify", select.qualify)):
         if node is not None:
             yield f"{word} {_cut(node, text)}"
@@ -144,8 +145,19 @@ def _cut(node: SyntaxNode, text: str) -> str:
             "select a, count(*) n from t group by a, tumble(at, interval 1 minute) having n > 1",
             "select a, n | from t as t | group by a, tumble(at, interval 1 minute) | having n > 1",
         ),
-        ("select a from t group by rollup(a, b)", "select a | from t as t | group by rollupa, b"),
-        ("select a from t group by a with cube", "select a | from t as t | group by cubea"),
+        (
+            "select a from t group by rollup(a, b)",
+            "select a | from t as t | group by a, b (a b) (a) ()",
+        ),
+        ("select a from t group by a with cube", "select a | from t as t | group by a (a) ()"),
+        (
+            "select a from t group by a, cube(b, (c, d))",
+            "select a | from t as t | group by a, b, c, d (a b c d) (a b) (a c d) (a)",
+        ),
+        (
+            "select a from t group by grouping sets (a, (), (a, b), rollup(c))",
+            "select a | from t as t | group by a, a, b, c (a) () (a b) (c) ()",
+        ),
         (
             "select row_number() over (partition by a order by b rows between 1 preceding and "
             "current row) n from t qualify n < 3",

@@ -46,6 +46,15 @@ CASES = {
         "select count(*) as n from orders",
         "q: {from: orders, aggregate: {n: count(*)}}",
     ),
+    "grouping sets": (
+        "select customer, id, count(*) as n, grouping_id() as g from orders where id > 1"
+        " group by customer, rollup(id), tumble(at, interval 10 seconds)",
+        "sets: {from: orders, explode: {grouping_id(): 'array(0L, 1L)'}, where: id > 1}\n"
+        "  q: {from: sets, key: {customer: customer,"
+        " id: case when (`grouping_id()` & 1) = 0 then id end, grouping_id(): '`grouping_id()`'},"
+        " window: {tumble: 10s}, aggregate: {n: count(*)},"
+        " select: {customer: customer, id: id, n: n, g: '`grouping_id()`'}}",
+    ),
     "tumble": (
         "select customer, window_start, window_end, count(*) as n from orders"
         " group by customer, tumble(at, interval 10 seconds)",

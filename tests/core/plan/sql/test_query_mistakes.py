@@ -196,11 +196,26 @@ MISTAKES = {
             " [a condition on rows goes after where, one on groups after having]"
         ],
     ),
-    "rollup": (
-        "select customer, count(*) as n from orders group by rollup(customer)",
+    "grouping sets": (
+        "select customer, grouping(id), grouping_id(id) from orders group by rollup(customer)",
         [
-            "rollup: rollup is not supported"
-            " [unite one query for each grouping: select ... union all select ...]"
+            "grouping(id): grouping wants one expression of group by",
+            "grouping_id(id): grouping_id wants all expressions of group by, in their order"
+            " [write grouping_id()]",
+        ],
+    ),
+    "no grouping sets": (
+        "select customer from orders group by customer having grouping(customer) = 0",
+        [
+            "grouping(customer): there are no sets of groups for grouping"
+            " [they go with group by rollup(...), cube(...) or grouping sets (...)]"
+        ],
+    ),
+    "window in a grouping set": (
+        "select count(*) from orders group by rollup(tumble(at, interval 1 minute), id)",
+        [
+            "tumble(at, interval 1 minute): a window is in all sets of group by, or in none"
+            " [group by tumble(at, interval 1 minute), rollup(...)]"
         ],
     ),
     "value of several rows": (

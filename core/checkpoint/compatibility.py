@@ -46,6 +46,7 @@ from headrace.core.plan.fingerprint import (
     describe_ttl,
 )
 from headrace.core.plan.layout import get_keyed_operation
+from headrace.core.plan.states import EMITTED_STATE
 from headrace.core.types.data_types import quote_name
 
 FRESH_HINT = "--fresh starts from scratch, without state"
@@ -190,6 +191,8 @@ def _compare_state(
     missing = _list_missing(was, now)
     if "shown" in was.states and "shown" not in now.states:
         missing.append("the emitted rows that may change")
+    if EMITTED_STATE in was.states and EMITTED_STATE not in now.states:
+        missing.append("whether the row of no rows was emitted")
     added = _list_missing(now, was)
     if counted is not None:
         why = _find_counted_difference(step, was, now, counted, missing)
@@ -231,10 +234,11 @@ def _has_other_states(was: Fingerprint, now: Fingerprint) -> bool:
 
     Older versions stored rows, which are counted or ranked (`operators/state_migration`).
     """
-    if was.states == now.states or not now.operation.startswith(("aggregate", "top", "dedup")):
+    before, after = ({*each.states} - {EMITTED_STATE} for each in (was, now))
+    if before == after or not now.operation.startswith(("aggregate", "top", "dedup")):
         return False
     has_pages = "values" in now.states or "ranking" in now.states
-    return not (set(was.states) == {"keys", "rows"} and has_pages)
+    return not (before == {"keys", "rows"} and has_pages)
 
 
 def _list_missing(one: Fingerprint, other: Fingerprint) -> list[str]:

@@ -39,6 +39,8 @@ class KeyedContext:
     """The streams that have a reader."""
     is_first: bool = True
     """Whether this subtask has the first key group: it alone reports shared events."""
+    owns_empty_key: bool = True
+    """Whether this subtask has the key group of all rows in a step without a key."""
 
     def drop_late_rows(
         self, frame: pl.DataFrame, late_to: str | None

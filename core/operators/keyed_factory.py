@@ -13,6 +13,7 @@ from headrace.core.operators.changelog.change_rows import (
 )
 from headrace.core.operators.changelog.conversion import RetractionsOperator, UpsertsOperator
 from headrace.core.operators.changelog.counting_aggregate import CountingAggregateOperator
+from headrace.core.operators.changelog.empty_result import EmptyResultOperator
 from headrace.core.operators.changelog.newest_changes import NewestChangesOperator
 from headrace.core.operators.changelog.retraction_top import RetractionTopOperator
 from headrace.core.operators.changelog.subtracting_aggregate import (
@@ -58,15 +59,9 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
     """Build the operator of a keyed operation, over the state of its subtask."""
     match operation:
         case nodes.Aggregate(window=None):
-            if operation.stores_rows:
-                return ChangelogAggregateOperator(operation, context)
-            if operation.counts_values:
-                return CountingAggregateOperator(operation, context)
-            if operation.reads_retractions and operation.ttl is not None:
-                return ExpiringAggregateOperator(operation, operation.ttl.after_us, context)
-            if operation.reads_retractions:
-                return SubtractingAggregateOperator(operation, context)
-            return RunningAggregateOperator(operation, context)
+            if operation.emits_empty:
+                return EmptyResultOperator(operation, _build_aggregate, context)
+            return _build_aggregate(operation, context)
         case nodes.Top(window=None):
             if operation.reads_retractions:
                 return RetractionTopOperator(operation, context)
@@ -101,6 +96,19 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
                 operation, context
             )
     raise AssertionError(operation)
+
+
+def _build_aggregate(operation: nodes.Aggregate, context: KeyedContext) -> Operator:
+    """Build the operator of an aggregate without a window."""
+    if operation.stores_rows:
+        return ChangelogAggregateOperator(operation, context)
+    if operation.counts_values:
+        return CountingAggregateOperator(operation, context)
+    if operation.reads_retractions and operation.ttl is not None:
+        return ExpiringAggregateOperator(operation, operation.ttl.after_us, context)
+    if operation.reads_retractions:
+        return SubtractingAggregateOperator(operation, context)
+    return RunningAggregateOperator(operation, context)
 
 
 def _build_conversion(operation: nodes.ChangelogConversion, context: KeyedContext) -> Operator:

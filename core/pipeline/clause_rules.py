@@ -42,8 +42,8 @@ QUERY_HINT = "the query says it; another step may read this one"
 QUERY_RULES = (
     KeyRule(
         "join, connect, broadcast, explode, where, map, with, lookup, key, window, aggregate, "
-        "apply, top, over, late_to, dedup, process, having, extend, select, drop, route, "
-        "event_time, watermark, "
+        "emit_empty, apply, top, over, late_to, dedup, process, having, extend, select, drop, "
+        "route, event_time, watermark, "
         "trace, on_error",
         EXCLUDES,
         "sql",
@@ -78,6 +78,8 @@ STEP_RULES = (
         "other clauses have it inside: window, dedup, process, join, connect or broadcast",
     ),
     KeyRule("window", EXCLUDES, "over", "each column has a frame: over (rows 4 preceding)"),
+    KeyRule("emit_empty", "needs", "aggregate", "as in aggregate: {n: count(*)}"),
+    KeyRule("emit_empty", EXCLUDES, "key, window", "no rows make no key, and no window"),
     KeyRule("having", "needs", "aggregate", '"where" filters rows'),
     KeyRule("watermark", "needs", "event_time", "as in event_time: at"),
     KeyRule("process", "needs", "key", "state and timers belong to a key: key: card"),

@@ -227,6 +227,11 @@ class StepKeys(DocumentModel):
         description="A row for each key and window: the key, `window_start` and `window_end`, then "
         "these columns. Without `window`, the row of a key is emitted each time it changes.",
     )
+    emit_empty: Flag = Field(
+        False,
+        description="With `aggregate` of all rows: its row is there before the first input row, "
+        "and after the last one is removed, as in SQL: counts are 0, most other aggregates null.",
+    )
     apply: Apply | None = Field(
         None,
         description="With `window`: rows that a Python function returns for all rows of a key and "

@@ -28,6 +28,7 @@ CLAUSES = (
         "key",
         "window",
         "aggregate",
+        "emit_empty",
         "apply",
         "top",
         "over",
@@ -37,7 +38,7 @@ CLAUSES = (
     "watermark",
 )
 
-QUALIFYING_CLAUSES = ("key", "window", "ttl", "having", "watermark", "late_to")
+QUALIFYING_CLAUSES = ("key", "window", "emit_empty", "ttl", "having", "watermark", "late_to")
 """Clauses that only qualify another clause."""
 
 STEP_KEY_ALIASES: Mapping[str, str] = {

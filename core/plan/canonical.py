@@ -344,5 +344,7 @@ def _keyed_texts(operation: nodes.KeyedOperation) -> Iterator[str]:
             yield f"{apply_text(operation)}, returns {returns}"
         case nodes.Aggregate(columns=columns, having=having):
             yield from (f"{quote_name(c.name)} = {aggregated_text(c)}" for c in columns)
+            if operation.emits_empty:
+                yield "emit_empty"
             if having:
                 yield f"having {canonicalize(having.text)}"

@@ -119,6 +119,8 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
             else:
                 columns = (f"{column.name} = {column.text}" for column in operation.columns)
                 yield f"aggregate {', '.join(columns)}{_format_changes(operation)}"
+                if operation.emits_empty:
+                    yield "a row for no rows, too"
                 if operation.having:
                     yield f"having {operation.having.text}"
             if operation.ttl:

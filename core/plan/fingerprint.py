@@ -209,7 +209,9 @@ def _build_fingerprint(
         states=states,
         lateness_us=window.lateness_us if window else 0,
         ttl=_ttl_text(keyed.ttl),
-        has_having=isinstance(keyed, nodes.Aggregate) and not window and keyed.having is not None,
+        has_having=isinstance(keyed, nodes.Aggregate)
+        and not (window or keyed.emits_empty)
+        and keyed.having is not None,
         emitted_columns=_list_emitted_columns(keyed),
     )
 

@@ -154,6 +154,8 @@ class KeyedOperationBuilder:
             tuple(columns),
             having,
             self._build_ttl(self.step.ttl),
+            emits_empty=self.step.emit_empty,
+            has_event_time=self.step.emit_empty and self.rows.has_event_time,
         )
 
     def _build_apply(self, written: document.Apply) -> Apply | None:

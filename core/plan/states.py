@@ -57,6 +57,9 @@ if TYPE_CHECKING:
 
 StateShape = Literal["runs", "table", "entries"]
 
+EMITTED_STATE = "emitted"
+"""The name of the table that says whether an aggregate over no rows has emitted its row."""
+
 HELD_ROWS, HELD_RIGHT_ROWS, EVENT_TIMERS, WALL_CLOCK_TIMERS = "held", "held_right", "due", "waits"
 """The names of the states in which rows and timers of a user-defined class wait."""
 
@@ -185,6 +188,8 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                 yield StateDescription("due", "runs", ())
         case Aggregate(window=None) | Top(window=None):
             yield StateDescription("keys", "table", columns)
+            if isinstance(keyed, Aggregate) and keyed.emits_empty:
+                yield StateDescription(EMITTED_STATE, "table", (("emitted", "boolean"),))
             if isinstance(keyed, Top) and keyed.reads_retractions:
                 counted = (("rows as they are now", "struct"), ("count", "bigint"))
                 yield StateDescription("ranking", "table", counted)

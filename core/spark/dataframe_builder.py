@@ -207,7 +207,10 @@ class DataFrameBuilder:
             changes = kind if isinstance(kind, nodes.Upsert) else None
             in_time = EVENT_TIME in rows.columns
             work = PartitionOperator(alone, outputs, changes, in_time, self.context)
-            frames = work.apply(_partition_and_sort(rows, operation.key, self.context))
+            partitions = _partition_and_sort(rows, operation.key, self.context)
+            if isinstance(operation, nodes.Aggregate) and operation.emits_empty:
+                partitions = ensure_partition(rows.frame).coalesce(1)
+            frames = work.apply(partitions)
         else:
             work = PartitionOperator(alone, outputs, None, False, self.context)
             frames = work.apply(rows.frame)

@@ -170,7 +170,7 @@ def aggregate_rows(
         grouped = _group_by_window(windows, keys, results)
         times = {**windows.bounds, EVENT_TIME: windows.event_time}
     else:
-        grouped = _group_by_key(keyed, keys, results, timed)
+        grouped = _group_by_key(keyed, keys, results, timed, emits_empty=operation.emits_empty)
         times = {EVENT_TIME: EVENT_TIME} if timed else {}
     shown = _select_results(grouped, operation, times).where(passes)
     return shown if types_match(shown, wanted) else None
@@ -206,16 +206,17 @@ def _group_by_window(
 
 
 def _group_by_key(
-    rows: DataFrame, keys: Sequence[str], results: Sequence[str], timed: bool
+    rows: DataFrame, keys: Sequence[str], results: Sequence[str], timed: bool, *, emits_empty: bool
 ) -> DataFrame:
     """Group rows by key alone.
 
-    Without window bounds the time of a key is the greatest of its rows. No rows make no group.
+    Without window bounds the time of a key is the greatest of its rows. No rows make no group,
+    unless `emits_empty` says so.
     """
     from pyspark.sql import functions as f
 
     time = [f.max(EVENT_TIME).alias(EVENT_TIME)] if timed else []
-    by = keys or (f.lit(0).alias(ALL_ROWS_KEY),)
+    by = keys if keys or emits_empty else (f.lit(0).alias(ALL_ROWS_KEY),)
     return rows.groupBy(*by).agg(*_alias_aggregates(results), *time)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 AUXILIARY_STATES = (
     *("counts", "changed", "shown", "fired"),
-    *("held", "held_right", "due", "waits", "sequence"),
+    *("held", "held_right", "due", "waits", "sequence", "emitted"),
 )
 """The auxiliary states, in addition to the one with the step's results."""
 

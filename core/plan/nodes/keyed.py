@@ -67,6 +67,10 @@ class Aggregate:
     """The key of the upserts that it reads; None if it reads other rows."""
     reads_retractions: bool = False
     """Whether it reads rows that are added and removed."""
+    emits_empty: bool = False
+    """Whether there is a row for no rows, too; then it has neither a key nor a window."""
+    has_event_time: bool = False
+    """Whether its rows have an event time; of an aggregate that emits a row for no rows."""
 
     @property
     def stores_rows(self) -> bool:

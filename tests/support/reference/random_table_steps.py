@@ -215,14 +215,16 @@ class TableSteps:
         key = draw(st.sampled_from(KEYS))
         rows = {n: draw(st.sampled_from(some)) for n, some in ROWS.items() if n not in key}
         having = draw(st.sampled_from(HAVING))
+        emits_empty = not key and draw(st.booleans())
         clauses = [
             f"from: {stream.name}",
             *([f"key: {_to_yaml(key)}"] if key else []),
             f"aggregate: {_to_yaml(rows)}",
+            *(["emit_empty: true"] if emits_empty else []),
             *([f'having: "{having}"'] if having else []),
             COLUMNS,
         ]
-        sql = _aggregate_sql(stream.name, key, rows)
+        sql = _aggregate_sql(stream.name, key, rows, emits_empty=emits_empty)
         sql = f"select k, s, v, x from ({sql}) where {having or 'true'}"
         self.add(", ".join(clauses), sql, stream)
 
@@ -301,8 +303,10 @@ class TableSteps:
         rows = {name: LAST_AGGREGATES[name] for name in draw(names)}
         key = draw(st.sampled_from([{}, {"k": "k"}, {"s": "s"}, {"d": "v % 2"}]))
         keyed = f"key: {_to_yaml(key)}, " if key else ""
-        clauses = f"from: {stream.name}, {keyed}aggregate: {_to_yaml(rows)}"
-        self.add(clauses, _aggregate_sql(stream.name, key, rows), stream)
+        emits_empty = not key and draw(st.booleans())
+        empty = ", emit_empty: true" if emits_empty else ""
+        clauses = f"from: {stream.name}, {keyed}aggregate: {_to_yaml(rows)}{empty}"
+        self.add(clauses, _aggregate_sql(stream.name, key, rows, emits_empty=emits_empty), stream)
 
     @property
     def ends(self) -> list[str]:
@@ -311,11 +315,14 @@ class TableSteps:
         return [*dict.fromkeys([*unread, self.streams[-1].name])]
 
 
-def _aggregate_sql(stream: str, key: Mapping[str, str], rows: Mapping[str, str]) -> str:
-    """Return the query of an aggregate; a group without rows is none."""
+def _aggregate_sql(
+    stream: str, key: Mapping[str, str], rows: Mapping[str, str], *, emits_empty: bool
+) -> str:
+    """Return the query of an aggregate; a group without rows is none, unless it is emitted."""
     by = ", ".join(str(at) for at in range(1, len(key) + 1))
     grouped = f"group by {by} " if key else ""
-    return f"select {_to_sql({**key, **rows})} from {stream} {grouped}having count(*) > 0"
+    having = "" if emits_empty else "having count(*) > 0"
+    return f"select {_to_sql({**key, **rows})} from {stream} {grouped}{having}"
 
 
 def _null_order(ranking: str) -> str:

@@ -43,6 +43,7 @@ BY_KEY = [
     "key: {d: v % 2}, aggregate: {n: count(*), f: min(s)}, having: n > 1",
     "key: k, aggregate: {n: count(*), total: sum(w)}, having: total > 1",
     "aggregate: {n: count(*), total: sum(v), most: max(x)}",
+    "aggregate: {n: count(*), total: sum(v)}, emit_empty: true, having: n < 9",
     "key: k, aggregate: {mid: median(v), p: 'percentile(x, array(0.1, 0.9))', xs: sum(distinct v), "
     "kinds: 'count(distinct s, w)', few: min(x) filter (where v > 1), set: collect_set(s)}",
     "key: k, top: {n: 2, by: [v desc, w, s, x, j]}",

@@ -112,6 +112,8 @@ class GroupBuilder:
             count = self.texts.name("count(*)", places["select"])
             self._aggregates["count(*)"] = Assignment(count, count)
         clauses["aggregate"] = tuple(self._aggregates.values())
+        if not self._keys and self.window is None:
+            clauses["emit_empty"] = True
         if self.ttl is not None and self.window is None:
             clauses["ttl"] = self.ttl
         if having is not None:

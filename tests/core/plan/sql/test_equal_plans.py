@@ -44,7 +44,12 @@ CASES = {
     ),
     "global": (
         "select count(*) as n from orders",
-        "q: {from: orders, aggregate: {n: count(*)}}",
+        "q: {from: orders, aggregate: {n: count(*)}, emit_empty: true}",
+    ),
+    "condition on all groups": (
+        "select sum(amount) as s from orders having count(*) = 0",
+        "q: {from: orders, aggregate: {s: sum(amount), count(*): count(*)}, emit_empty: true,"
+        " having: '`count(*)` = 0', select: [s]}",
     ),
     "grouping sets": (
         "select customer, id, count(*) as n, grouping_id() as g from orders where id > 1"

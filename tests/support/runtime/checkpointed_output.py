@@ -10,6 +10,8 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -20,6 +22,7 @@ from headrace.core.plan import nodes
 from headrace.core.types.change_columns import CHANGE, SEQUENCE
 from tests.support.reference.interpreter import interpret
 from tests.support.runtime.committed_output import Values, ended, shown
+from tests.support.runtime.memory_pipelines import plan_of
 
 Inputs = Mapping[str, Sequence[Sequence[dict[str, Any]]]]
 """The rows of each split of each source."""
@@ -135,6 +138,19 @@ class AppliedChanges:
         return sum(self.rows.values(), Counter[Values]())
 
 
+def add_full_sinks(text: str) -> str:
+    """Add a sink with a full changelog for each stream of changes that is written."""
+    with TemporaryDirectory() as folder:
+        plan = plan_of(Path(folder), text, {"memory": InMemoryData().build_connector()})
+    for sink in [part for part in plan if isinstance(part, nodes.Sink)]:
+        if not isinstance(plan.streams[sink.input].kind, nodes.Append):
+            lines = text.splitlines(keepends=True)
+            (line,) = (each for each in lines if each.startswith(f"  {sink.name}: {{from: "))
+            full = f"{line[:-3]}, changelog: full}}}}\n".replace(sink.name, f"{sink.name}_full")
+            text = text.replace(line, f"{line}{full}")
+    return text
+
+
 def waits_for_watermarks(plan: nodes.Plan) -> bool:
     """Whether a step emits rows only when the watermark has passed their time."""
     operations = [
@@ -154,7 +170,7 @@ def compare_sinks(
     wanted = interpret(plan, inputs)
     for sink in plan:
         if isinstance(sink, nodes.Sink):
-            names, found = _apply_output(plan, sink, recorder, checkpoint)
+            names, found = apply_output(plan, sink, recorder, checkpoint)
             rows = Counter(shown(row.values[name] for name in names) for row in wanted[sink.name])
             assert found == rows, (
                 f"{sink.name}, checkpoint {checkpoint.number}: "
@@ -162,7 +178,7 @@ def compare_sinks(
             )
 
 
-def _apply_output(
+def apply_output(
     plan: nodes.Plan, sink: nodes.Sink, recorder: CheckpointRecorder, checkpoint: Checkpoint
 ) -> tuple[tuple[str, ...], Counter[Values]]:
     """Return the columns of a stream, and its rows as a sink has written them."""

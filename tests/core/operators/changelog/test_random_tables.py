@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import random
 import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import InMemoryData
-from headrace.core.plan import nodes
 from tests.support.reference import (
     duckdb_tables,
     random_pipelines,
@@ -26,7 +22,6 @@ from tests.support.reference import (
 from tests.support.runtime import checkpointed_output, expected_rows
 from tests.support.runtime.checkpointed_output import CheckpointRecorder
 from tests.support.runtime.crashing_jobs import FlakyMemory
-from tests.support.runtime.memory_pipelines import plan_of
 
 LIVES = 6
 SPLITS = st.lists(st.lists(random_pipelines.ROW, min_size=6, max_size=30), min_size=1, max_size=3)
@@ -55,8 +50,9 @@ def survive(data: st.DataObject) -> None:
     came = {expected_rows.DATA[n]: expected_rows.paced(rows, chance) for n, rows in full.items()}
     memory = FlakyMemory(came)
     recorder = CheckpointRecorder(memory)
+    settings_text = f"settings: {{parallelism: {data.draw(st.sampled_from([1, 3]))}}}"
     plan, _ = expected_rows.survived(
-        f"settings: {{parallelism: {data.draw(st.sampled_from([1, 3]))}}}\n{add_full_sinks(text)}",
+        f"{settings_text}\n{checkpointed_output.add_full_sinks(text)}",
         memory,
         chance,
         chance.randrange(LIVES),
@@ -68,19 +64,6 @@ def survive(data: st.DataObject) -> None:
         for checkpoint in recorder.draw(chance, COMPARED):
             inputs = recorder.read_input(expected_rows.DATA, full, checkpoint)
             checkpointed_output.compare_sinks(plan, recorder, checkpoint, inputs)
-
-
-def add_full_sinks(text: str) -> str:
-    """Add a sink with a full changelog for each stream of changes that is written."""
-    with TemporaryDirectory() as folder:
-        plan = plan_of(Path(folder), text, {"memory": InMemoryData().build_connector()})
-    for sink in [part for part in plan if isinstance(part, nodes.Sink)]:
-        if not isinstance(plan.streams[sink.input].kind, nodes.Append):
-            lines = text.splitlines(keepends=True)
-            (line,) = (each for each in lines if each.startswith(f"  {sink.name}: {{from: "))
-            full = f"{line[:-3]}, changelog: full}}}}\n".replace(sink.name, f"{sink.name}_full")
-            text = text.replace(line, f"{line}{full}")
-    return text
 
 
 if __name__ == "__main__":

@@ -1,0 +1,103 @@
+"""Random queries give at each checkpoint what DuckDB gives over the rows before its barrier.
+
+The tables are facts, or change; the jobs are killed, stopped and rescaled. Thousands more:
+`python -m tests.core.plan.sql.test_random_queries 5000`; it prints the seed that fails.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from headrace.core.plan import nodes
+from tests.support.reference.random_sql_tables import RandomTables, to_frame
+from tests.support.runtime import expected_rows
+from tests.support.runtime.checkpointed_output import (
+    Checkpoint,
+    CheckpointRecorder,
+    add_full_sinks,
+    apply_output,
+    waits_for_watermarks,
+)
+from tests.support.runtime.crashing_jobs import FlakyMemory
+from tests.support.runtime.memory_pipelines import cut
+
+LIVES = 4
+COMPARED = 4
+"""The most checkpoints that are compared of a job, besides its end."""
+QUERIES = 5
+"""The queries of one pipeline."""
+SIZES = (1, 6, 50)
+"""The rows of the pieces in which a split arrives."""
+
+
+def test_random_queries_are_right_at_each_checkpoint() -> None:
+    found = (survive(f"test {seed}", 10, sizes=(50,)) for seed in range(3))
+    wrong = [each for some in found for each in some]
+    assert not wrong, "\n".join(wrong)
+
+
+def survive(seed: str, queries: int = QUERIES, sizes: tuple[int, ...] = SIZES) -> Iterator[str]:
+    """Run random queries through what happens to a job; yield what is not as DuckDB has it."""
+    random = Random(seed)
+    tables = RandomTables.draw(random, queries)
+    memory = FlakyMemory({name: _pace(name, random, tables, sizes) for name in tables.splits})
+    recorder = CheckpointRecorder(memory)
+    settings = f"settings: {{parallelism: {random.choice((1, 3))}}}"
+    plan, _ = expected_rows.survived(
+        add_full_sinks(tables.write_pipeline(settings)),
+        memory,
+        random,
+        random.randrange(LIVES),
+        slow_share=random.choice((0.0, 0.3)),
+        on_committed=recorder.record,
+    )
+    checkpoints = [recorder.end]
+    if not waits_for_watermarks(plan):
+        checkpoints += recorder.draw(random, COMPARED)
+    for checkpoint in checkpoints:
+        for wrong in _compare(tables, plan, recorder, checkpoint):
+            yield f"{seed}, checkpoint {checkpoint.number}: {wrong}"
+
+
+def _pace(
+    name: str, random: Random, tables: RandomTables, sizes: tuple[int, ...]
+) -> dict[str, list[Any]]:
+    """Return the rows of the splits of a source in pieces, with pauses."""
+    events: dict[str, list[Any]] = {}
+    for at, rows in enumerate(tables.splits[name]):
+        frame = to_frame(name.removesuffix("_rows"), rows)
+        size = random.choice(sizes)
+        events[str(at)] = [
+            each for piece in cut(frame, size) for each in (piece, random.choice((0.0, 0.4, 2.0)))
+        ]
+    return events
+
+
+def _compare(
+    tables: RandomTables, plan: nodes.Plan, recorder: CheckpointRecorder, checkpoint: Checkpoint
+) -> Iterator[str]:
+    data = {name: name for name in tables.splits}
+    inputs = recorder.read_input(data, tables.splits, checkpoint)
+    with tables.open_database(inputs) as database:
+        for sink in plan:
+            if isinstance(sink, nodes.Sink):
+                names, found = apply_output(plan, sink, recorder, checkpoint)
+                query = tables.find_query(sink.input.partition("@")[0])
+                wanted = tables.run(database, query, names)
+                if found != wanted:
+                    more, missing = dict(found - wanted), dict(wanted - found)
+                    yield f"{sink.name}: {query}\n    not {more} but {missing}"
+
+
+def main(count: int, first: int = 0) -> None:
+    """Run that many queries."""
+    for seed in range(first, first + count // QUERIES):
+        for wrong in survive(str(seed)):
+            print(wrong, flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -2,7 +2,7 @@
 
 A value from outside can therefore never change the document's structure. Inserted text is not
 searched for further replacements. `$${` writes a literal `${`. A text that contains a secret stays
-marked as secret.
+marked as secret. A value that is nothing but a file of SQL has its positions in that file.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from headrace.core.errors.problems import (
 )
 from headrace.core.pipeline.text import Replacement, Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
+from headrace.core.pipeline.yaml_document.source_file import SourceText, format_path
 
 MAX_FILE = 2**20
 MAX_PROBLEMS = 20
@@ -29,6 +30,7 @@ SECRET_PREFIX = "HEADRACE_SECRET_"
 SECRETS_FOLDER_VARIABLE = "HEADRACE_SECRETS"
 
 OPENING_PATTERN = re.compile(r"\$\$\{|\$\{")
+QUERY_FILE_PATTERN = re.compile(r"\$\{file:([^${}]+\.sql)\}")
 VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 SECRET_NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 REPLACEMENT_FORMS = "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${secret:NAME}"
@@ -81,6 +83,11 @@ class Interpolator:
         if "${" not in scalar.value:
             return Text(scalar.value, scalar), []
         raw = Text(scalar.value, scalar)
+        if whole := QUERY_FILE_PATTERN.fullmatch(scalar.value.strip()):
+            try:
+                return self._read_query(whole[1]), []
+            except MissingReplacement as missing:
+                return None, [Problem(missing.message, raw.locate(), missing.hint, subject)]
         done, problems, at = InterpolatedScalar(), [], 0
         while found := OPENING_PATTERN.search(scalar.value, at):
             done.parts.append(scalar.value[at : found.start()])
@@ -119,9 +126,7 @@ class Interpolator:
         if kind not in self._sources:
             raise self._make_unknown_error(body, kind)
         text = self._sources[kind](rest)
-        self._left -= len(text)
-        if self._left < 0:
-            raise MissingReplacement(f"the inserted texts exceed {MAX_TOTAL // 2**20} MB in total")
+        self._count(text)
         done.put(match.start(), end, text)
         done.is_secret = done.is_secret or kind == "secret"
 
@@ -162,6 +167,18 @@ class Interpolator:
         if not rest:
             raise MissingReplacement("wanted a path, got nothing", "as in ${file:query.sql}")
         return self._read_cached(self.folder / rest, f'the file "{rest}"')
+
+    def _read_query(self, rest: str) -> Text:
+        """Return the text of a file with a query, with its positions in that file."""
+        text = self._read_file(rest)
+        self._count(text)
+        name = format_path(self.folder / rest)
+        return Text(text, YamlScalar(SourceText(name, text), 0, len(text), text, "="))
+
+    def _count(self, text: str) -> None:
+        self._left -= len(text)
+        if self._left < 0:
+            raise MissingReplacement(f"the inserted texts exceed {MAX_TOTAL // 2**20} MB in total")
 
     def _read_secret(self, rest: str) -> str:
         if not SECRET_NAME_PATTERN.fullmatch(rest):

@@ -132,6 +132,9 @@ These are replaced inside values, not keys, after YAML has been read:
 | `${secret:NAME}` | the variable `HEADRACE_SECRET_NAME`, or a file in `HEADRACE_SECRETS` |
 | `$${` | a literal `${` |
 
+A value that is one file of SQL and nothing else, such as `sql: ${file:totals.sql}`, has its errors
+at their place in that file.
+
 A secret prints as `****`. It is allowed where only a connector needs the value, such as in a
 password, but not where it would be shown or stored: in names, paths, expressions, numbers, choices.
 

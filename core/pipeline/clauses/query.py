@@ -48,6 +48,8 @@ class SqlReading(FieldReading):
 
         if isinstance(value, dict):
             hint = "a table of a database belongs inside lookup, as in lookup: {sql: {...}, ...}"
+            if "file" in value:
+                hint = f"write sql: ${{file:{value[Text('file')]}}}"
             raise make_expected_error(value, self.wanted, hint)
         text = expression.read(value)
         assert isinstance(text, Text)

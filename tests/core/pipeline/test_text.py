@@ -65,6 +65,14 @@ def test_a_file_comes_without_its_last_line_end(tmp_path: Path) -> None:
     assert interpolated(f"${{file:{tmp_path}/query.sql}}") == "price\r\n> 0"
 
 
+def test_a_value_that_is_a_file_of_sql_has_its_positions_in_it(tmp_path: Path) -> None:
+    (tmp_path / "query.sql").write_text("-- prices\nselect price\nfrom bids\n")
+    text = interpolated("${file:query.sql}", tmp_path)
+    place = text.locate(text.index("bids"), len(text))
+    assert (place.file, place.line, place.column) == (str(tmp_path / "query.sql"), 3, 6)
+    assert interpolated("(${file:query.sql})", tmp_path).locate().line == 1
+
+
 def test_a_secret_comes_from_a_variable_or_a_folder(tmp_path: Path) -> None:
     (tmp_path / "db.password").write_text("s3cret\n")
     text = interpolated("${secret:db.password}", env={"HEADRACE_SECRETS": str(tmp_path)})

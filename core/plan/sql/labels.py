@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -62,26 +62,23 @@ def label_queries(queries: Sequence[QuerySummary]) -> list[str]:
     ['t', 't-419f5f']
     """
     labels = [each.base for each in queries]
-    labels = _add_digests(labels, queries, lambda each: each.clauses)
+    labels = _add_digests(labels, [each.clauses for each in queries])
     widths = [len(each.items) for each in queries]
     for at in range(min(widths, default=0)):
         texts = {(label, each.items[at]) for label, each in zip(labels, queries, strict=True)}
         if len(texts) == len(queries):
-            return _add_digests(labels, queries, lambda each, at=at: each.items[at])
-    return _add_digests(labels, queries, lambda each: " ".join(each.items))
+            return _add_digests(labels, [each.items[at] for each in queries])
+    return _add_digests(labels, [" ".join(each.items) for each in queries])
 
 
-def _add_digests(
-    labels: Sequence[str], queries: Sequence[QuerySummary], read: Callable[[QuerySummary], str]
-) -> list[str]:
-    """Return the labels, of which those that several queries have are extended by a digest of a
-    text of the query; an empty text adds nothing."""
+def _add_digests(labels: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return the labels; those that several queries have are extended by a digest of the text of
+    the query, if it is not empty."""
     counts = Counter(labels)
     made = []
-    for label, each in zip(labels, queries, strict=True):
-        text = read(each) if counts[label] > 1 else ""
+    for label, text in zip(labels, texts, strict=True):
         digest = sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
-        made.append(f"{label}-{digest}" if text else label)
+        made.append(f"{label}-{digest}" if text and counts[label] > 1 else label)
     return made
 
 

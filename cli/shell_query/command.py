@@ -101,9 +101,11 @@ def query(
     from headrace.cli.shell_query.pipeline import QueryInputs
 
     planned = _plan_query(sql, QueryInputs(_load_tables(pipeline, overrides), home, follow))
-    from headrace.cli.shell_query.execution import run_on_spark, run_tasks
+    from headrace.cli.shell_query.execution import run_tasks
 
     if batch:
+        from headrace.cli.batch.query_run import run_on_spark
+
         run_on_spark(planned, signals, master, conf)
     else:
         is_shown = form == "table" and to in (None, "-")

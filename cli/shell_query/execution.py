@@ -1,19 +1,14 @@
-"""The run of a query at the shell: as tasks of this process, or on Spark."""
+"""The run of a query at the shell as tasks of this process (on Spark: `cli/batch/query_run`)."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import click
 
 from headrace.cli.errors import Refusal
-from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.run_report import choose_report
 from headrace.cli.shell_query.pipeline import ShellQuery
 from headrace.connectors.standard_output import redirect_prints
@@ -24,9 +19,6 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.job.launch import JobInterrupted, LaunchOptions, Watcher, launch_job
 from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
 from headrace.state.backends import open_backend
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def run_tasks(planned: ShellQuery, signals: SignalHandler, watchers: Sequence[Watcher]) -> None:
@@ -48,86 +40,21 @@ def run_tasks(planned: ShellQuery, signals: SignalHandler, watchers: Sequence[Wa
             backend = open_backend(settings.state, folder)
             outcome = launch_job(planned.plan, planned.connectors, backend, launch)
     except (ConnectorError, UserCodeError) as error:
-        raise _convert_refusal(error) from None
+        raise convert_refusal(error) from None
     except JobInterrupted:
         click.get_current_context().exit(INTERRUPTED_STATUS)
     if outcome.failure:
-        _end_with(outcome.failure)
+        end_with(outcome.failure)
 
 
-def run_on_spark(
-    planned: ShellQuery, signals: SignalHandler, master: str | None, conf: Sequence[str]
-) -> None:
-    """Run the query as a batch on Spark. Reports a failure, and ends the command with it."""
-    from headrace.core.spark.installation import SparkUnavailable
-    from headrace.core.spark.session import open_session
-    from headrace.core.spark.settings import parse_conf
-    from headrace.core.spark.spark_jobs import BatchCancellation
-
-    _check_batch(planned)
-    cancellation = BatchCancellation()
-    try:
-        with (
-            signals.send_to_job(cancellation.request, end=None),
-            open_session("query", master, parse_conf(conf)) as spark,
-        ):
-            # pyspark installs a handler of SIGINT as well.
-            signals.reinstall()
-            with cancellation.cancel_jobs(spark.sparkContext):
-                failure = _run_in_session(planned, spark)
-    except SparkUnavailable as error:
-        raise Refusal(error.message, error.hint, error.exit_status) from None
-    except (ConnectorError, UserCodeError) as error:
-        raise _convert_refusal(error) from None
-    if cancellation.is_requested:
-        click.get_current_context().exit(INTERRUPTED_STATUS)
-    if failure:
-        _end_with(failure)
-
-
-def _check_batch(planned: ShellQuery) -> None:
-    """Print why a batch rejects the query, and end the command."""
-    from headrace.core.spark.batch_plan import find_problems
-
-    problems = find_problems(planned.pipeline, planned.plan, planned.connectors)
-    for problem in problems:
-        click.echo(paint_problem(replace(problem, subject="")), err=True)
-    if problems:
-        click.get_current_context().exit(2)
-
-
-def _run_in_session(planned: ShellQuery, spark: SparkSession) -> Failure | None:
-    """Run the query; return its failure. Raises ConnectorError, UserCodeError."""
-    from headrace.core.spark.batch_job import run_batch
-    from headrace.core.spark.errors import to_failure
-    from headrace.core.spark.executor_context import ExecutorContext
-
-    plan, settings = planned.plan, planned.pipeline.settings
-    context = ExecutorContext(
-        str(plan.name),
-        planned.folder.absolute(),
-        uuid.uuid4().hex,
-        planned.connectors,
-        partial(open_backend, settings.state),
-        settings.key_groups,
-        frozenset(edge.stream for edge in plan.edges),
-    )
-    try:
-        run_batch(spark, plan, context)
-    except (ConnectorError, UserCodeError):
-        raise
-    except Exception as error:
-        # Exceptions of pyspark request their text from Java, so it is read while Java runs.
-        return to_failure(error)
-    return None
-
-
-def _convert_refusal(error: ConnectorError | UserCodeError) -> Refusal:
+def convert_refusal(error: ConnectorError | UserCodeError) -> Refusal:
+    """Return the refusal that ends the command."""
     if isinstance(error, ConnectorError):
         return Refusal(format_refusal(error), error.hint, error.exit_status)
     return Refusal(error.message, error.hint)
 
 
-def _end_with(failure: Failure) -> None:
+def end_with(failure: Failure) -> None:
+    """Report a failure of the query, and end the command."""
     choose_report("query", "text", quiet=True).report_failure(failure)
     click.get_current_context().exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.support.cli.command_line import Headrace
 from tests.support.kafka.broker import Broker
@@ -25,7 +26,7 @@ def test_a_topic_is_a_table(
     headrace: Headrace, broker: Broker, topics: Topics, fresh: Callable[..., str]
 ) -> None:
     topic = topics.create(fresh("orders"), 2)
-    rows = [{"id": at, "city": "abc"[at % 3]} for at in range(30)]
+    rows: list[dict[str, Any]] = [{"id": at, "city": "abc"[at % 3]} for at in range(30)]
     topics.write(topic, (Record(json.dumps(r).encode(), b"", r["id"] % 2) for r in rows))
     text = PIPELINE.replace("BROKER", broker.address).replace("IN", topic)
     Path("shop.yaml").write_text(text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from headrace.core.api.state_backend import StateBackend
 from headrace.core.types.elements import DELETE
 from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
@@ -96,8 +98,11 @@ def test_the_result_is_that_of_earlier_rows_without_the_column(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state that is migrated is on disk, the other one in memory."""
-    found = {}
-    backends = (lambda: RocksBackend(str(tmp_path / f"state-{uuid4()}"), 1), MemoryBackend)
+    found = dict[str, Mapping[str, Any]]()
+    backends: tuple[Callable[[], StateBackend], ...] = (
+        lambda: RocksBackend(str(tmp_path / f"state-{uuid4()}"), 1),
+        MemoryBackend,
+    )
     for backend, before, rows in zip(backends, (OLD, NEW), (BEFORE, WITHOUT_X), strict=True):
         monkeypatch.setattr(given, "BEFORE", rows)
         monkeypatch.setattr(given, "AFTER", AFTER)

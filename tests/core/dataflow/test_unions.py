@@ -36,9 +36,9 @@ sinks:
 def test_rows_of_all_inputs_are_exchanged(tmp_path: Path, time: str, order: str, seed: int) -> None:
     data = {"id": [*range(8)], "at": [NOON] * 8}
     frame = pl.DataFrame(data, {"id": pl.Int64, "at": pl.Datetime("us", "UTC")})
-    events: list[MemoryEvent] = [frame[at : at + 1] for at in range(8)] * 2
-    memory = InMemoryData({name: {"0": events} for name in ("left", "right")})
+    events: list[MemoryEvent] = [*(frame[at : at + 1] for at in range(8))]
+    memory = InMemoryData({name: {"0": events * 2} for name in ("left", "right")})
     text = PIPELINE.format(time=time, order=order)
     assert simulated(tmp_path, text, memory, seed).failure is None
-    assert max(row[1] for row in rows(memory, "counts")) == 4
-    assert max(row[0] for row in rows(memory, "count")) == 32
+    assert (7, 4) in {row[:2] for row in rows(memory, "counts")}
+    assert 32 in {row[0] for row in rows(memory, "count")}

@@ -37,11 +37,14 @@ def test_functions_over_windows_have_the_values_of_spark(
 ) -> None:
     chance = Random(3)
     rows = [
-        {"id": at, "k": chance.choice("ab"), "v": chance.choice([1, 2, 3, 9, None])}
-        for at in range(30)
+        {
+            "id": number,
+            "k": chance.choice("ab"),
+            "v": chance.choice([1, 2, 3, 9, None]),
+            "at": f"2026-01-01T00:00:{number * 1.5:09.6f}Z",
+        }
+        for number in range(30)
     ]
-    for row in rows:
-        row["at"] = f"2026-01-01T00:00:{row['id'] * 1.5:09.6f}Z"
     (tmp_path / "o.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     config = tmp_path / "p.yaml"
     steps = "".join(f"  {n}:\n    sql: |\n{indent(q, ' ' * 6)}\n" for n, q in QUERIES.items())

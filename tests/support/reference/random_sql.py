@@ -81,7 +81,7 @@ class SqlDrawing:
 
     def query(self) -> str:
         """Return a query."""
-        named = []
+        named = list[str]()
         while self._chance(0.25) and len(named) < 2:
             made, name = self._query(1), self._name("q")
             named.append(f"{name} as ({made.text})")
@@ -248,11 +248,11 @@ class SqlDrawing:
             query = f"{query}{self._where(inner, 0)}"
             return f"{self._number(table)} in ({query})"
         if choice == 1:
-            inner = self._pick((self._distinct, self._groups, self._sets))(0)
+            made = self._pick((self._distinct, self._groups, self._sets))(0)
             name = self._name("t")
-            column = self._pick(inner.columns)
+            column = self._pick(made.columns)
             subject = self._number(table) if column.type == NUMBER else self._string(table)
-            return f"{subject} in (select {name}.{column.text} from ({inner.text}) as {name})"
+            return f"{subject} in (select {name}.{column.text} from ({made.text}) as {name})"
         if choice in (2, 3):
             inner = self._table(0)
             word = self._pick(("exists", "not exists"))

@@ -98,8 +98,8 @@ class RandomTables:
         lines.append("steps:")
         for name in TABLES:
             clauses = self._fill(name, KINDS[self.kinds[name]].step)
-            columns = ", ".join(TABLES[name])
-            lines.append(f"  {name}: {{from: {name}_rows, {clauses}select: [{columns}]}}")
+            selected = ", ".join(TABLES[name])
+            lines.append(f"  {name}: {{from: {name}_rows, {clauses}select: [{selected}]}}")
         for at, query in enumerate(self.queries):
             lines += [f"  q{at}:", "    sql: >-", f"      {query}"]
         lines.append("sinks:")
@@ -116,7 +116,7 @@ class RandomTables:
 
     @contextmanager
     def open_database(
-        self, splits: Mapping[str, Splits] | None = None
+        self, splits: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]] | None = None
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a database with the tables after all their rows, or after some of them."""
         order = "nulls_first_on_asc_last_on_desc"
@@ -163,5 +163,10 @@ def draw_splits(random: Random, name: str, count: int) -> Splits:
 def to_frame(name: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Return rows of a source as a frame."""
     types = {column: _POLARS_TYPES[type] for column, type in TABLES[name].items()}
-    schema = {**types, "seq": pl.Int64, "at": pl.Datetime("us", "UTC"), CHANGE: pl.String}
+    schema: dict[str, Any] = {
+        **types,
+        "seq": pl.Int64,
+        "at": pl.Datetime("us", "UTC"),
+        CHANGE: pl.String,
+    }
     return pl.DataFrame([*rows], schema=schema, orient="row")

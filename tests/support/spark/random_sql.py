@@ -71,9 +71,11 @@ def compare_queries(spark: SparkSession, seed: str, queries: int = AT_ONCE) -> C
             for at, (sql, wanted) in enumerate(zip(tables.queries, results, strict=True)):
                 found.equal += wanted.total()
                 runs = {"stream": streamed[at], **({} if at else {"batch": batched})}
-                for run, own in runs.items():
-                    if own != wanted:
-                        found.wrong.append(f"{seed}, {run}: {sql}\n{_show_difference(own, wanted)}")
+                for run, rows in runs.items():
+                    if rows != wanted:
+                        found.wrong.append(
+                            f"{seed}, {run}: {sql}\n{_show_difference(rows, wanted)}"
+                        )
                 duck = tables.run(database, sql)
                 if duck != wanted:
                     found.disagreements.append(f"{seed}: {sql}\n{_show_difference(duck, wanted)}")

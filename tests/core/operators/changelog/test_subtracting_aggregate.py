@@ -5,6 +5,7 @@ Results of such aggregates: tests/core/operators/changelog/test_random_tables.py
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -40,7 +41,9 @@ def test_late_changes_are_counted_and_never_subtracted_from_a_key_that_begins_ag
     operator = build_keyed_operator(replace(made, reads_retractions=True, ttl=ttl), place(state))
     table = Table(("g",))
 
-    def move(watermark: int, *rows: tuple[str, int, int, int]) -> dict[object, object]:
+    def move(
+        watermark: int, *rows: tuple[str, int, int, int]
+    ) -> Mapping[tuple[object, ...], object]:
         table.take(operator.process(changes(*rows)))
         table.take(operator.advance(watermark * 1_000_000))
         return table.rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -34,12 +35,12 @@ sinks:
   out: {from: f, console: {}}
 """
 X, Y = (None, 1, 2, 3, 4), (1, None, 3, 1, 3)
-T = [
+T: list[dict[str, Any]] = [
     *({"id": n, "x": x, "s": "ab"[n % 2]} for n, x in enumerate(X)),
     {"id": 4, "x": 9, "s": "a"},
     {"id": 1, "_change": "delete"},
 ]
-U = [
+U: list[dict[str, Any]] = [
     *({"id": n, "y": y, "z": n % 3} for n, y in enumerate(Y)),
     {"id": 3, "y": 2, "z": 1},
     {"id": 4, "_change": "delete"},

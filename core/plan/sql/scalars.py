@@ -53,6 +53,8 @@ class ScalarJoiner:
         rows = self.build_tables(select, correlated)
         inner = rows.scope
         equalities = [self.split(each, inner, draft.scope) for each in correlated]
+        if equalities:
+            self._check_count(select.items[0].expression)
         place = select.items[0].name_span
         keys = [
             Item(f"{KEY_PREFIX}{at}", one.span, one) for at, (one, _) in enumerate(equalities, 1)
@@ -108,11 +110,14 @@ class ScalarJoiner:
         ):
             message = "a query as a value is supported if it is one aggregate without group by"
             raise self.texts.reject(message, subquery.span, _HINT)
-        value = select.items[0].expression
-        if any(_is_count(each) for each in walk(value)) and not _is_count(value):
-            message = "a count as a part of a value is not supported"
-            raise self.texts.reject(message, value.span, "compute with the result of the query")
         return select
+
+    def _check_count(self, value: SyntaxNode) -> None:
+        """Reject a value of a query with equalities, of which a count is a part: where no rows are
+        equal, there is no group, and so no 0 to compute with. Raises RejectedQuery."""
+        if any(_is_count(each) for each in walk(value)) and not _is_count(value):
+            message = "a count as a part of a value is not supported where rows are compared"
+            raise self.texts.reject(message, value.span, "compute with the result of the query")
 
     def split(self, node: SyntaxNode, inner: Scope, outer: Scope) -> tuple[SyntaxNode, SyntaxNode]:
         """Return the inner and the outer side of a condition that reads the rows around."""

@@ -226,6 +226,13 @@ MISTAKES = {
             " c.id)]"
         ],
     ),
+    "count in a value": (
+        "select id, (select count(*) + 1 from payments p where p.order = o.id) as m from orders o",
+        [
+            "count(*) + 1: a count as a part of a value is not supported where rows are compared"
+            " [compute with the result of the query]"
+        ],
+    ),
     "value in groups": (
         "select customer, count(*) + (select max(paid) from payments) as n from orders"
         " group by customer",

@@ -67,6 +67,7 @@ QUERIES = [
     "select id, 1 as v from {t} where not exists (select 1 from u where u.y > {t}.x)",
     "select id, 1 as v from {t} where x in (select y from u union all select z from u) or x > 8",
     "select id, (select max(y) from u where u.y = {t}.x) as v from {t}",
+    "select id, (select count(*) * 10 + coalesce(sum(y), 5) from empty) as v from {t}",
     "select {t}.id, m as v from {t} cross join (select max(y) as m from u) b",
     "select {t}.id, u.id as v from {t}, u",
     "select {t}.id, u.id as v from {t} join u on {t}.x < u.y",

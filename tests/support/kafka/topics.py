@@ -24,7 +24,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
-LONGEST_S = 60.0
+LONGEST_S = 180.0
+"""A broker that was frozen may take a minute to reach its controller again."""
 PASSING = {KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
 
 QUIET = {"log_level": 0}  # tests take the broker away, and know it
@@ -58,7 +59,7 @@ class Topics:
         """Make it; underscores in names of configs are points."""
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings)
-        settle(self._admin.create_topics([new]))
+        settle(self._admin.create_topics([new], request_timeout=LONGEST_S))
         self._seen(topic, partitions)
         return topic
 

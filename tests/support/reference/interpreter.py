@@ -360,6 +360,8 @@ def _aggregate(operation: nodes.Aggregate, rows: Rows, course: Course) -> Iterat
         for found in _windows(operation.window, operation.ttl, members, course):
             results = _results(operation.columns, found.rows, key, operation.key)
             yield Row({**key, **_bounds(found), **results}, *_place(found, number), found.clock_us)
+    if operation.emits_empty and not rows:
+        yield Row(_results(operation.columns, (), {}, ()), None, (0, 0))
 
 
 def _apply(operation: nodes.Apply, rows: Rows, course: Course) -> Iterator[Row]:

@@ -79,6 +79,8 @@ class SubtaskSlice:
     key_groups: int
     restored_states: Mapping[str, tuple[FrozenState, ...]] = field(default_factory=dict)
     """The restored states of all subtasks, by step; each subtask takes its key groups of them."""
+    is_restored: bool = False
+    """Whether the job resumes from a checkpoint; that has no states of subtasks that had ended."""
 
     @property
     def groups(self) -> range:
@@ -364,6 +366,7 @@ class _OperatorFactory:
             context.consumed_streams,
             first,
             owns_empty_key,
+            self.subtask_slice.is_restored,
         )
 
     def _handle_failed_rows(self, rows: list[FailedRow]) -> Iterator[Output]:

@@ -41,6 +41,8 @@ class KeyedContext:
     """Whether this subtask has the first key group: it alone reports shared events."""
     owns_empty_key: bool = True
     """Whether this subtask has the key group of all rows in a step without a key."""
+    is_restored: bool = False
+    """Whether the job resumes from a checkpoint."""
 
     def drop_late_rows(
         self, frame: pl.DataFrame, late_to: str | None

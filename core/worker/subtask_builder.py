@@ -203,7 +203,9 @@ class SubtaskBuilder:
         all_ = [
             (id, task) for task, ids in enumerate_subtasks(self.plan) for id in ids if id in own
         ]
-        compiled = self._build_operators(all_, self._thaw_states(restored))
+        compiled = self._build_operators(
+            all_, self._thaw_states(restored), is_restored=bool(restored.splits or restored.states)
+        )
         for each in compiled:
             each.failed_rows_before.update(restored.failed_rows)
         return [
@@ -215,6 +217,8 @@ class SubtaskBuilder:
         self,
         subtasks: Sequence[tuple[SubtaskId, nodes.Task]],
         states: Mapping[str, tuple[FrozenState, ...]],
+        *,
+        is_restored: bool,
     ) -> list[SubtaskOperators]:
         """Build the operators of each subtask, several at a time if there are states to restore."""
 
@@ -222,7 +226,9 @@ class SubtaskBuilder:
             id, task = subtask
             parts = [self.plan.part(name) for name in task.parts]
             steps = [part for part in parts if isinstance(part, nodes.Step)]
-            subtask_slice = SubtaskSlice(id.index, task.parallelism, self.plan.key_groups, states)
+            subtask_slice = SubtaskSlice(
+                id.index, task.parallelism, self.plan.key_groups, states, is_restored
+            )
             return compile_steps(steps, self._operator_context, subtask_slice)
 
         if not states:

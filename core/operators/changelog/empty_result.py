@@ -54,7 +54,10 @@ class EmptyResultOperator(OperatorWrapper):
         self._table = context.state.open_table(EMITTED_STATE, {IS_EMITTED: pl.Boolean()})
         stored = self._table.find(pl.Series(KEY, [""]))
         self._is_emitted = bool(stored[IS_EMITTED][0]) if stored.height else was_emitted
-        self._has_started = bool(stored.height) or was_emitted or not context.owns_empty_key
+        has_begun = stored[IS_EMITTED][0] is not None if stored.height else was_emitted
+        # A job that resumes without this state had ended here.
+        has_ended = context.is_restored and not stored.height
+        self._has_started = has_begun or has_ended or not context.owns_empty_key
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Process rows; a deleted result becomes the one of no rows."""
@@ -75,6 +78,12 @@ class EmptyResultOperator(OperatorWrapper):
         yield from self._start()
         yield from self._convert(self._operator.tick(now_us))
 
+    def flush_to_state(self) -> None:
+        """Store that nothing was emitted yet, unless something was."""
+        super().flush_to_state()
+        if not self._has_started:
+            self._store(None)
+
     def _start(self) -> Iterator[Output]:
         """Emit the result of no rows, if this job has not begun with it yet."""
         import polars as pl
@@ -86,7 +95,7 @@ class EmptyResultOperator(OperatorWrapper):
         if self._is_ordered:
             row = add_row_order(row, pl.lit(0, dtype=pl.Int64))
         yield from self._emit(row)
-        self._store()
+        self._store(self._is_emitted)
 
     def _convert(self, outputs: Iterator[Output]) -> Iterator[Output]:
         """Return the output of the operator with the result of no rows where it deletes its own."""
@@ -115,12 +124,13 @@ class EmptyResultOperator(OperatorWrapper):
             yield self._stream, row.with_columns(pl.lit(not passes).alias(DELETE))
         if passes != self._is_emitted:
             self._is_emitted = passes
-            self._store()
+            self._store(passes)
 
-    def _store(self) -> None:
+    def _store(self, is_emitted: bool | None) -> None:
         import polars as pl
 
-        self._table.put(pl.DataFrame({KEY: [""], IS_EMITTED: [self._is_emitted]}))
+        types = {KEY: pl.String(), IS_EMITTED: pl.Boolean()}
+        self._table.put(pl.DataFrame({KEY: [""], IS_EMITTED: [is_emitted]}, types))
 
 
 def _compute_empty_result(operation: Aggregate) -> pl.DataFrame:

@@ -33,6 +33,9 @@ FRAME_RATIO = 4
 """A frame of the log is merged with the one before it if that is at most this many times as long.
 """
 
+MAX_SLICES = 4
+"""The most rows with lists that are read one by one."""
+
 DEFER_BELOW_ROWS = 2000
 """To put or remove fewer rows leaves work that takes long to the next call."""
 
@@ -77,7 +80,7 @@ class MemoryKeyedTable:
         # Keys are taken from the request: gathering texts from many frames is slow.
         found = pl.DataFrame([key_numbers.alias(KEY_INDEX), keys.alias(KEY)])
         if rest := self._column_names[1:]:
-            rows = self._get_log()[list(rest)][self._index.get_rows(slots)]
+            rows = self._read_rows(list(rest), self._index.get_rows(slots))
             found.hstack(rows.get_columns(), in_place=True)
         if self._has_expiry and (passed := found[EXPIRY] < self._now_us).any():
             return found.filter(~passed.fill_null(False))
@@ -231,6 +234,27 @@ class MemoryKeyedTable:
                 return keys == self._get_log()[KEY][rows]
             start = end
         return here | True
+
+    def _read_rows(self, columns: list[str], rows: pl.Series) -> pl.DataFrame:
+        """Return these columns of the rows at these log numbers."""
+        import polars as pl
+
+        log = self._get_log()[columns]
+        if len(self._frames) == 1 or not any(type == pl.List for type in log.dtypes):
+            return log[rows]
+        # Polars copies all lists of several frames as one to gather a few, but not to slice them.
+        if len(rows) <= MAX_SLICES:
+            return pl.concat([log[row : row + 1] for row in rows.to_list()] or [log[:0]])
+        at = pl.int_range(len(rows), dtype=pl.UInt32, eager=True)
+        parts, numbers, start = [], [], 0
+        for frame in self._frames:
+            here = rows.is_between(start, start + frame.height - 1)
+            if here.any():
+                parts.append(frame[columns][rows.filter(here) - start])
+                numbers.append(at.filter(here))
+            start += frame.height
+        found = pl.concat(parts)
+        return found if len(parts) == 1 else found[pl.concat(numbers).arg_sort()]
 
     def _get_log(self) -> pl.DataFrame:
         """Return all frames as one, without copying them."""

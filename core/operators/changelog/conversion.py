@@ -164,7 +164,8 @@ def explode_rows(table: pl.DataFrame, prefix: str = LIST_PREFIX) -> pl.DataFrame
     """Return the rows in the lists of a state, whose columns have this prefix."""
     lists = [name for name in table.columns if name.startswith(prefix)]
     rows = table.explode(lists, empty_as_null=False)
-    return rows.rename({name: name.removeprefix(prefix) for name in lists})
+    rows.columns = [name.removeprefix(prefix) for name in rows.columns]
+    return rows
 
 
 def _select_current(rows: pl.DataFrame) -> pl.DataFrame:

@@ -21,7 +21,6 @@ from headrace.core.operators.changelog.ordered_pages import (
     OrderedPages,
     RowOrder,
     UpdatedPages,
-    consolidate_rows,
     get_pages_columns,
     have_several,
 )
@@ -123,8 +122,7 @@ class CountedValues:
         condition = self._values.condition
         passing = rows if condition is None else rows.filter(pl.col(condition.name))
         passing = passing.select(GROUP, *self._columns, WEIGHT)
-        changes = consolidate_rows(passing, (GROUP, *self._columns))
-        return self._pages.update(changes, groups, self._pages.list_pages(groups))
+        return self._pages.update(passing, groups, self._pages.list_pages(groups))
 
     def compute_states(self, groups: pl.DataFrame, updated: UpdatedPages) -> pl.DataFrame:
         """Return the states of the calls of these groups, with GROUP, in the same order."""

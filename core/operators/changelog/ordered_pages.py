@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US, StepState
 from headrace.core.operators.changelog.conversion import LIST_PREFIX, explode_rows
+from headrace.core.operators.changelog.weighted_rows import merge_rows
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.types.elements import WEIGHT
-from headrace.core.types.frames import gather_rows
+from headrace.core.types.frames import filter_rows, gather_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -140,29 +141,64 @@ class OrderedPages:
 
     def list_pages(self, groups: pl.DataFrame) -> pl.DataFrame:
         """Return the pages of groups in order, with GROUP; the groups have `group_columns`."""
-        import polars as pl
-
-        listed = groups.select(GROUP, *self._group_columns)
-        there = listed.filter(pl.col(self._group_columns[0]).is_not_null())
-        return explode_rows(there, self._prefix)
+        listed = groups[[GROUP, *self._group_columns]]
+        numbers = groups[self._group_columns[0]]
+        if numbers.null_count():
+            listed = filter_rows(listed, numbers.is_not_null())
+        return explode_rows(listed, self._prefix)
 
     def update(
         self, changes: pl.DataFrame, groups: pl.DataFrame, pages: pl.DataFrame
     ) -> UpdatedPages:
-        """Apply changes, each of another row, which have GROUP and WEIGHT; `pages` are listed.
+        """Apply changes, which have GROUP and WEIGHT, to groups with these pages, which are listed.
 
         The groups have GROUP, which numbers them from 0, KEY and the columns of the key.
         """
-        import polars as pl
-
-        is_paged = have_several(pages)
         if not changes.height:
             nothing = pages[[GROUP, PAGE]].clear()
             lists = groups.select(*self._group_columns)
             return UpdatedPages(pages, lists, nothing, nothing, self._read_nothing())
-        changes = self._assign_pages(changes, groups, pages, is_paged=is_paged)
+        if have_several(pages):
+            return self._update_pages(changes, groups, pages)
+        return self._update_single_pages(changes, groups, pages)
+
+    def _update_single_pages(
+        self, changes: pl.DataFrame, groups: pl.DataFrame, pages: pl.DataFrame
+    ) -> UpdatedPages:
+        """Apply changes to groups with one page at most."""
+        import polars as pl
+
+        numbers = pl.zeros(groups.height, pl.Int64(), eager=True).alias(PAGE)
+        numbers = numbers.scatter(pages[GROUP], pages[PAGE])
+        touched, untouched = groups[[GROUP]].hstack([numbers]), pages[:0]
+        if changes[GROUP].n_unique() < groups.height:
+            is_touched = touched[GROUP].is_in(changes[GROUP].unique().implode())
+            touched = filter_rows(touched, is_touched)
+            untouched = filter_rows(pages, ~is_touched.gather(pages[GROUP]))
+            pages = filter_rows(pages, is_touched.gather(pages[GROUP]))
+        changes = changes.hstack([numbers.gather(changes[GROUP])])
+        stored = self.read(pages, groups)
+        rows = merge_rows(pl.concat([stored, changes[stored.columns]]))
+        rows, _ = self._split_pages(self._order.sort(rows, (GROUP,)), pages)
+        new_pages = self._write_pages(rows, groups)
+        if new_pages.height < touched.height:
+            self._remove_empty(touched, new_pages, groups)
+        pages = new_pages[[GROUP, *self._entry]]
+        if untouched.height:
+            pages = pl.concat([pages, untouched.select(pages.columns)])
+            pages = pages.sort(GROUP, maintain_order=True)
+        lists = self._list_by_group(pages, groups)
+        return UpdatedPages(pages, lists, touched, new_pages[[GROUP, PAGE]], rows)
+
+    def _update_pages(
+        self, changes: pl.DataFrame, groups: pl.DataFrame, pages: pl.DataFrame
+    ) -> UpdatedPages:
+        """Apply changes to the pages in which their rows are."""
+        import polars as pl
+
+        changes = self._assign_pages(merge_rows(changes), pages)
         touched = changes.select(GROUP, PAGE).unique(maintain_order=True)
-        sparse = self._find_sparse_groups(pages) if is_paged else None
+        sparse = self._find_sparse_groups(pages)
         if sparse is not None:
             changes, all_pages = _replace_pages(changes, sparse), pages.select(GROUP, PAGE)
             joined = all_pages.join(sparse, on=GROUP, how="semi")
@@ -170,19 +206,23 @@ class OrderedPages:
         stored = self.read(touched, groups)
         if sparse is not None:
             stored = _replace_pages(stored, sparse)
-        rows = pl.concat([stored, changes.select(stored.columns)])
-        rows = consolidate_rows(rows, (GROUP, PAGE, *self._columns))
+        rows = merge_rows(pl.concat([stored, changes[stored.columns]]))
         rows, is_split = self._split_pages(self._order.sort(rows, (GROUP, PAGE)), pages)
         new_pages = self._write_pages(rows, groups)
         if is_split or new_pages.height < touched.height:
-            empty = touched.join(new_pages, on=[GROUP, PAGE], how="anti")
-            self._table.remove(_encode_pages(empty, groups))
+            self._remove_empty(touched, new_pages, groups)
         untouched = pages.join(touched, on=[GROUP, PAGE], how="anti")
-        pages = new_pages.select(GROUP, *self._entry)
-        if is_paged or untouched.height:  # the numbers of pages say nothing of their order
-            pages = self._order.sort(pl.concat([untouched.select(pages.columns), pages]), (GROUP,))
-        written, lists = new_pages.select(GROUP, PAGE), self._list_by_group(pages, groups)
-        return UpdatedPages(pages, lists, touched, written, rows)
+        pages = pl.concat([untouched.select(GROUP, *self._entry), new_pages])
+        pages = self._order.sort(pages, (GROUP,))  # their numbers say nothing of their order
+        lists = self._list_by_group(pages, groups)
+        return UpdatedPages(pages, lists, touched, new_pages[[GROUP, PAGE]], rows)
+
+    def _remove_empty(
+        self, touched: pl.DataFrame, written: pl.DataFrame, groups: pl.DataFrame
+    ) -> None:
+        """Remove the pages that were changed and not written: they have no rows."""
+        empty = touched.join(written, on=[GROUP, PAGE], how="anti")
+        self._table.remove(_encode_pages(empty, groups))
 
     def read(self, pages: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of pages, with GROUP and PAGE."""
@@ -204,7 +244,7 @@ class OrderedPages:
         """
         import polars as pl
 
-        pages = pages.select(GROUP, PAGE)
+        pages = pages[[GROUP, PAGE]]
         if pages.equals(updated.written):
             return updated.rows
         at_hand = updated.rows.join(pages, on=[GROUP, PAGE], how="semi")
@@ -217,16 +257,10 @@ class OrderedPages:
 
         return pl.DataFrame(schema={GROUP: pl.UInt32(), PAGE: pl.Int64(), **self._types})
 
-    def _assign_pages(
-        self, changes: pl.DataFrame, groups: pl.DataFrame, pages: pl.DataFrame, *, is_paged: bool
-    ) -> pl.DataFrame:
+    def _assign_pages(self, changes: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
         """Add the page of each change: the last one whose first row is not greater."""
         import polars as pl
 
-        if not is_paged:
-            numbers = pl.zeros(groups.height, pl.Int64(), eager=True).alias(PAGE)
-            numbers.scatter(pages[GROUP], pages[PAGE])
-            return changes.with_columns(numbers.gather(changes[GROUP]))
         columns = [GROUP, *self._columns, WEIGHT, PAGE, IS_CHANGE]
         firsts = pages.with_columns(
             pl.lit(None, dtype=pl.Int64).alias(WEIGHT), pl.lit(False).alias(IS_CHANGE)
@@ -290,7 +324,9 @@ class OrderedPages:
             keys = gather_rows(groups[self._key], pages[GROUP]) if self._key else pl.DataFrame()
             keyed = [_encode_pages(pages, groups), *keys.get_columns()]
             self._table.put(pages.hstack(keyed))
-        return self._summarize(pages.drop(self._lists), rows, groups)
+        stored = set(self._lists)
+        summary = pages[[name for name in pages.columns if name not in stored]]
+        return self._summarize(summary, rows, groups)
 
     def _list_by_group(self, pages: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
         """Return the lists of the pages of each group; null where it has none."""
@@ -301,20 +337,12 @@ class OrderedPages:
         )
         if lists.height < groups.height:
             lists = groups.select(GROUP).join(lists, on=GROUP, how="left", maintain_order="left")
-        return lists.drop(GROUP)
+        return lists[self._group_columns]
 
 
 def have_several(pages: pl.DataFrame) -> bool:
     """Whether any group has several of these pages."""
     return pages.height > 1 and bool(pages[GROUP].is_duplicated().any())
-
-
-def consolidate_rows(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Add up the weights of equal rows, and drop those whose weights add up to nothing."""
-    import polars as pl
-
-    merged = rows.group_by(columns).agg(pl.col(WEIGHT).sum())
-    return merged.filter(pl.col(WEIGHT) != 0)
 
 
 def _replace_pages(rows: pl.DataFrame, targets: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,8 @@ after a restart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, NO_CLOCK_US, KeyedTable
@@ -23,7 +25,6 @@ from headrace.core.operators.changelog.ordered_pages import (
     OrderedPages,
     RowOrder,
     UpdatedPages,
-    consolidate_rows,
     get_pages_columns,
     have_several,
 )
@@ -37,7 +38,6 @@ from headrace.core.operators.changelog.weighted_rows import (
     WeightedRows,
     get_weights,
     repeat_rows,
-    subtract_rows,
 )
 from headrace.core.operators.folds import get_order_columns, get_row_types
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
@@ -53,6 +53,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK_COLUMN, Ranking
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER, WEIGHT
+from headrace.core.types.frames import filter_rows, gather_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,9 +67,11 @@ RANKING_STATE = "ranking"
 COUNT = "__count"
 """The number of copies of the rows of a page that are there."""
 
-
-IS_CHANGED = "__changed"
+IS_TOUCHED = "__touched"
 """Whether the first rows of a group may have changed."""
+
+EARLIER_ROW = "__earlier"
+"""The number of the emitted row at a rank."""
 
 FIRST_ROWS = "__first"
 """The list of the first rows of a group, after the changes."""
@@ -114,7 +117,7 @@ class RetractionTopOperator(StatelessOperator):
         )
         changes = self._grouping.encode_keys(rows)
         groups, ranked = self._update_groups(changes, table, pages)
-        yield from self._emit_changes(groups.filter(IS_CHANGED), ranked, frame)
+        yield from self._emit_changes(groups, ranked, frame)
 
     def _open(self, types: Mapping[str, pl.DataType]) -> tuple[KeyedTable, OrderedPages]:
         """Open the states; `types` are the types of the input columns."""
@@ -159,31 +162,31 @@ class RetractionTopOperator(StatelessOperator):
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Apply changes, which have KEY and WEIGHT.
 
-        Returns their groups as they were, with IS_CHANGED, and the first rows of those in which
+        Returns their groups as they were, with FIRST_ROWS, and the first rows of those in which
         these may have changed.
         """
-
         touched = find_groups(changes, self._grouping)
         groups = add_stored_values(touched, table.find(touched[KEY])).with_row_index(GROUP)
-        numbered = changes.join(groups.select(KEY, GROUP), on=KEY, maintain_order="left")
-        numbered = numbered.select(GROUP, *self._columns, WEIGHT)
+        numbered = changes.join(groups[[KEY, GROUP]], on=KEY, maintain_order="left")
+        numbered = numbered[[GROUP, *self._columns, WEIGHT]]
         before = pages.list_pages(groups)
-        updated = pages.update(consolidate_rows(numbered, (GROUP, *self._columns)), groups, before)
-        groups = groups.with_columns(self._mask_changed(groups, before, updated))
-        ranked = self._rank_first_rows(groups, updated, pages)
-        self._store_groups(groups, ranked, updated, table)
+        updated = pages.update(numbered, groups, before)
+        is_touched = self._mask_touched(groups, before, updated)
+        ranked = self._rank_first_rows(is_touched, updated, groups, pages)
+        groups = groups.hstack([self._list_first_rows(groups, ranked, is_touched)])
+        self._store_groups(groups, updated, table)
         return groups, ranked
 
-    def _mask_changed(
+    def _mask_touched(
         self, groups: pl.DataFrame, before: pl.DataFrame, updated: UpdatedPages
     ) -> pl.Series:
-        """Return IS_CHANGED of groups: whether a page with first rows was changed."""
+        """Return whether a page with first rows of each group was changed."""
         import polars as pl
 
         changed, first = updated.touched, self._select_first_pages(before)
         if first.height < before.height:
             changed = changed.join(first, on=[GROUP, PAGE], how="semi")
-        mask = pl.repeat(True, groups.height, eager=True).alias(IS_CHANGED)
+        mask = pl.repeat(True, groups.height, eager=True)
         return mask.scatter(before[GROUP], False).scatter(changed[GROUP], True)
 
     def _select_first_pages(self, pages: pl.DataFrame) -> pl.DataFrame:
@@ -196,65 +199,94 @@ class RetractionTopOperator(StatelessOperator):
         return pages.filter(copies_before < self._operation.rows)
 
     def _rank_first_rows(
-        self, groups: pl.DataFrame, updated: UpdatedPages, pages: OrderedPages
+        self,
+        is_touched: pl.Series,
+        updated: UpdatedPages,
+        groups: pl.DataFrame,
+        pages: OrderedPages,
     ) -> pl.DataFrame:
-        """Return the first rows of changed groups with their ranks, GROUP and KEY."""
+        """Return the first rows of touched groups with their ranks and GROUP, in order."""
         import polars as pl
 
-        changed = updated.pages.filter(groups[IS_CHANGED].gather(updated.pages[GROUP]))
-        first = self._select_first_pages(changed)
-        rows = pages.read_updated(first, groups, updated)
-        there = rows.filter(pl.col(WEIGHT) > 0)
-        if have_several(first) or rows is not updated.rows:
+        touched = updated.pages
+        if not is_touched.all():
+            touched = filter_rows(touched, is_touched.gather(touched[GROUP]))
+        first = self._select_first_pages(touched)
+        there = pages.read_updated(first, groups, updated)
+        is_ordered = there is updated.rows and not have_several(first)
+        if not (there[WEIGHT] > 0).all():
+            there = filter_rows(there, there[WEIGHT] > 0)
+        if not is_ordered:
             there = self._order.sort(there, (GROUP,))
         copies = there.with_columns(pl.col(WEIGHT).clip(upper_bound=self._operation.rows))
+        rows = repeat_rows(copies[[GROUP, *self._columns, WEIGHT]])
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(GROUP).alias(RANK_COLUMN)
-        ranked = repeat_rows(copies).with_columns(rank)
-        first = ranked.filter(pl.col(RANK_COLUMN) <= self._operation.rows)
-        return first.with_columns(groups[KEY].gather(first[GROUP]))
+        ranks = rows.select(rank)[RANK_COLUMN]
+        return filter_rows(rows.hstack([ranks]), ranks <= self._operation.rows)
 
-    def _store_groups(
-        self, groups: pl.DataFrame, ranked: pl.DataFrame, updated: UpdatedPages, table: KeyedTable
-    ) -> None:
-        """Store the first rows and the pages of groups; one without pages is removed."""
+    def _list_first_rows(
+        self, groups: pl.DataFrame, ranked: pl.DataFrame, is_touched: pl.Series
+    ) -> pl.Series:
+        """Return FIRST_ROWS of groups; those of groups that were not touched are as they were."""
         import polars as pl
 
-        first = ranked.group_by(GROUP, maintain_order=True).agg(
+        lists = ranked.group_by(GROUP, maintain_order=True).agg(
             pl.struct(self._columns).alias(FIRST_ROWS)
         )
-        groups = groups.drop(self._group_columns).hstack(updated.lists.get_columns())
-        groups = groups.join(first, on=GROUP, how="left", maintain_order="left")
-        best = pl.when(IS_CHANGED).then(FIRST_ROWS).otherwise(BEST_ROWS)
-        is_there = pl.col(next(iter(self._group_columns))).is_not_null()
-        there = groups.with_columns(best.fill_null([]).alias(BEST_ROWS)).filter(is_there)
-        if there.height:
-            table.put(there.select(KEY, BEST_ROWS, NEWEST_TIME, *self._group_columns))
-        if there.height < groups.height:
-            table.remove(groups.filter(~is_there)[KEY])
+        first = lists[FIRST_ROWS]
+        if lists.height < groups.height:
+            at = pl.repeat(None, groups.height, dtype=pl.UInt32, eager=True)
+            numbers = pl.int_range(lists.height, dtype=pl.UInt32, eager=True)
+            first = first.gather(at.scatter(lists[GROUP], numbers))
+            both = pl.select(first, groups[BEST_ROWS], is_touched.alias(IS_TOUCHED))
+            kept = pl.when(IS_TOUCHED).then(FIRST_ROWS).otherwise(BEST_ROWS)
+            first = both.select(kept.fill_null([]).alias(FIRST_ROWS))[FIRST_ROWS]
+        return first
+
+    def _store_groups(self, groups: pl.DataFrame, updated: UpdatedPages, table: KeyedTable) -> None:
+        """Store FIRST_ROWS and the pages of groups; one without pages is removed."""
+        best = groups[FIRST_ROWS].alias(BEST_ROWS)
+        stored = groups[[KEY, NEWEST_TIME]].hstack([best, *updated.lists.get_columns()])
+        is_empty = stored[next(iter(self._group_columns))].is_null()
+        if is_empty.any():
+            table.remove(groups[KEY].filter(is_empty))
+            stored = filter_rows(stored, ~is_empty)
+        if stored.height:
+            table.put(stored)
 
     def _emit_changes(
-        self, groups: pl.DataFrame, after: pl.DataFrame, frame: pl.DataFrame
+        self, groups: pl.DataFrame, ranked: pl.DataFrame, frame: pl.DataFrame
     ) -> Iterator[Output]:
         """Emit the rows at ranks that have changed, and deletes of ranks without a row."""
         import polars as pl
 
-        row = [KEY, *self._columns, RANK_COLUMN]
-        changed = subtract_rows(after.select(row), _unnest_ranks(groups).select(row))
-        new = changed.filter(pl.col(WEIGHT) > 0)
-        old = changed.filter(pl.col(WEIGHT) < 0).join(new, on=[KEY, RANK_COLUMN], how="anti")
-        out = pl.concat([new, old]).with_columns((pl.col(WEIGHT) < 0).alias(DELETE))
+        is_changed = groups[FIRST_ROWS].ne_missing(groups[BEST_ROWS])
+        if not is_changed.any():
+            return
+        before = _unnest_ranks(filter_rows(groups[[GROUP, BEST_ROWS]], is_changed))
+        after = filter_rows(ranked, is_changed.gather(ranked[GROUP]))
+        new, removed = _compare_ranks(before, after, self._columns)
+        columns = [GROUP, *self._columns, RANK_COLUMN]
+        deletes = (
+            pl.repeat(False, new.height, eager=True),
+            pl.repeat(True, removed.height, eager=True),
+        )
+        out = pl.concat(
+            rows[columns].hstack([delete.alias(DELETE)])
+            for rows, delete in zip((new, removed), deletes, strict=True)
+        )
         hidden = [DELETE]
         if time_column := self._operation.time_column:
             out = out.with_columns(pl.col(time_column).alias(EVENT_TIME))
             hidden.append(EVENT_TIME)
         elif EVENT_TIME in frame.columns:
-            out = out.join(groups.select(KEY, pl.col(NEWEST_TIME).alias(EVENT_TIME)), on=KEY)
+            out = out.hstack([groups[NEWEST_TIME].gather(out[GROUP]).alias(EVENT_TIME)])
             hidden.append(EVENT_TIME)
         if self._context.is_ordered:
             hidden.append(ORDER)
         names = [name for name in self._columns if name not in HIDDEN_COLUMNS]
         rank = [] if time_column else [RANK_COLUMN]
-        out = out.select(*names, *rank, *hidden)
+        out = out[[*names, *rank, *hidden]]
         for start in range(0, out.height, MAX_OUTPUT_ROWS):
             yield self._context.stream, out.slice(start, MAX_OUTPUT_ROWS)
 
@@ -278,10 +310,27 @@ def _build_row_order(by: Sequence[Ranking], columns: Iterable[str]) -> RowOrder:
 
 
 def _unnest_ranks(groups: pl.DataFrame) -> pl.DataFrame:
-    """Return the emitted rows with their ranks."""
+    """Return the emitted rows of groups with their ranks."""
     import polars as pl
 
-    rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(KEY)
-    lists = groups.select(KEY, BEST_ROWS).filter(pl.col(BEST_ROWS).list.len() > 0)
-    rows = lists.explode(BEST_ROWS).unnest(BEST_ROWS)
-    return rows.with_columns(rank.alias(RANK_COLUMN))
+    lists = filter_rows(groups, groups[BEST_ROWS].list.len() > 0)
+    rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(GROUP).alias(RANK_COLUMN)
+    rows = lists.explode(BEST_ROWS).with_columns(rank)
+    return rows.drop(BEST_ROWS).hstack(rows[BEST_ROWS].struct.unnest().get_columns())
+
+
+def _compare_ranks(
+    before: pl.DataFrame, after: pl.DataFrame, columns: Sequence[str]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows that are new at their ranks, and those whose ranks have no row any more."""
+    import polars as pl
+
+    ranks = [GROUP, RANK_COLUMN]
+    numbered = before[ranks].with_row_index(EARLIER_ROW)
+    at = after[ranks].join(numbered, on=ranks, how="left", maintain_order="left")[EARLIER_ROW]
+    earlier = gather_rows(before[list(columns)], at)
+    earlier.columns = [f"{EARLIER_ROW}.{name}" for name in columns]
+    differs = (pl.col(name).ne_missing(pl.col(f"{EARLIER_ROW}.{name}")) for name in columns)
+    is_new = after.hstack(earlier).select(reduce(or_, differs, pl.lit(at.is_null())))
+    is_removed = pl.repeat(True, before.height, eager=True).scatter(at.drop_nulls(), False)
+    return filter_rows(after, is_new.to_series()), filter_rows(before, is_removed)

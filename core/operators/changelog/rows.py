@@ -14,7 +14,7 @@ from headrace.core.api.state import KEY, KEY_INDEX, SLOT, RunsLayout, StepState
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME
-from headrace.core.types.frames import add_columns, select_columns
+from headrace.core.types.frames import add_columns, gather_rows, select_columns
 from headrace.core.types.key_groups import encode_keys
 
 if TYPE_CHECKING:
@@ -70,13 +70,23 @@ def find_groups(changes: pl.DataFrame, grouping: GroupingKey) -> pl.DataFrame:
 
 
 def add_stored_values(groups: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """Add the stored values of groups that have any; NEWEST_TIME is then the later of both."""
+    """Add the stored values of groups that have any; NEWEST_TIME is then the later of both.
+
+    `found` are the rows that were found for the KEY of these groups.
+    """
     import polars as pl
 
-    stored = found.drop(KEY_INDEX).rename({NEWEST_TIME: EARLIER_TIME})
-    joined = groups.join(stored, on=KEY, how="left", maintain_order="left")
-    newest = pl.max_horizontal(NEWEST_TIME, EARLIER_TIME).alias(NEWEST_TIME)
-    return joined.with_columns(newest).drop(EARLIER_TIME)
+    stored = found.drop(KEY_INDEX, KEY)
+    if found.height < groups.height:
+        at = pl.repeat(None, groups.height, dtype=pl.UInt32, eager=True)
+        numbers = pl.int_range(found.height, dtype=pl.UInt32, eager=True)
+        stored = gather_rows(stored, at.scatter(found[KEY_INDEX], numbers))
+    newest = stored[NEWEST_TIME]
+    joined = groups.hstack(stored.drop(NEWEST_TIME).get_columns())
+    if newest.null_count() == len(newest):
+        return joined
+    later = pl.max_horizontal(NEWEST_TIME, newest.alias(EARLIER_TIME))
+    return joined.with_columns(later.alias(NEWEST_TIME))
 
 
 ROWS_STATE = "rows"

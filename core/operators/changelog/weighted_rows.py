@@ -42,10 +42,15 @@ def consolidate(rows: pl.DataFrame) -> pl.DataFrame:
 
     Added rows alone are returned as they are, even if some are equal.
     """
-    import polars as pl
-
     if (rows[WEIGHT] > 0).all():
         return rows  # nothing is removed
+    return merge_rows(rows)
+
+
+def merge_rows(rows: pl.DataFrame) -> pl.DataFrame:
+    """Merge equal rows, and drop those whose weights add up to nothing."""
+    import polars as pl
+
     names = [name for name in rows.columns if name not in (WEIGHT, SLOT)]
     equal = _find_repeated(hash_rows(rows, names))
     if not len(equal):

@@ -6,9 +6,10 @@ between different parallelisms are hashed by the key of the rows if they are cha
 must stay in order), otherwise distributed round-robin (rebalance). A sink in which rows of an
 append-only stream replace each other by a key reads them hashed by that key. Parts connected by a
 forward edge become one task if the reader has no other input and the writer no other reader: rows
-then pass from one to the next by a function call. A step that waits for the wall clock, or for
-answers of a lookup, begins a task, because only the first part of a task can wait. A part begins
-one as well if it is in another slot than its input, or if its pipeline says `chain: false`.
+then pass from one to the next by a function call. A step that waits for the wall clock or for
+answers of a lookup, or that emits a row before its first input, begins a task, because only the
+first part of a task can do so. A part begins one as well if it is in another slot than its input,
+or if its pipeline says `chain: false`.
 """
 
 from __future__ import annotations
@@ -215,4 +216,6 @@ def begins_task(part: PlanPart) -> bool:
     """Whether a part never runs in the task of its input, whatever its input is."""
     if isinstance(part, Source) or not part.may_chain:
         return True
-    return uses_wall_clock(part) or get_lookup(part) is not None
+    keyed = get_keyed_operation(part)
+    emits_first = isinstance(keyed, nodes.Aggregate) and keyed.emits_empty
+    return emits_first or uses_wall_clock(part) or get_lookup(part) is not None

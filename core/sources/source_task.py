@@ -210,8 +210,6 @@ class SourceTask:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         self.idle_time.clock = lambda: loop.time() - self._measure_busy_s()
-        if (due_us := self.operator_task.get_next_timer_us()) is not None:
-            await self.operator_task.advance_clock(due_us)  # rows that precede all others
         try:
             while not self._pending_fetch.is_finished:
                 with self.idle_time:

@@ -47,7 +47,7 @@ from headrace.core.plan.row_expressions import (
     is_fallible_operation,
     without_failures,
 )
-from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
+from headrace.core.types.key_groups import compute_owned_groups
 from headrace.core.types.row_order import add_row_order, number_rows
 
 if TYPE_CHECKING:
@@ -356,16 +356,13 @@ class _OperatorFactory:
         state = context.backend.open_state(owner)
         self.built.states.setdefault(step.name, []).append(state)
         ordered = any(stream.has_row_order for stream in step.main_outputs)
-        first = owner.groups.start == 0
-        owns_empty_key = get_keyless_group(self.subtask_slice.key_groups) in owner.groups
         return KeyedContext(
             self.output_stream,
             state,
             context.now_us,
             ordered,
             context.consumed_streams,
-            first,
-            owns_empty_key,
+            owner,
             self.subtask_slice.is_restored,
         )
 

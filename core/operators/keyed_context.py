@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, StepState
+from headrace.core.api.state_backend import StateOwnership
 from headrace.core.expressions.compilation import to_key_expr
 from headrace.core.operators.operator import Output
 from headrace.core.plan.nodes import ComputedColumn
 from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
 from headrace.core.types.frames import select_columns, to_integers
-from headrace.core.types.key_groups import encode_keys
+from headrace.core.types.key_groups import encode_keys, get_keyless_group
 
 if TYPE_CHECKING:
     import polars as pl
+
+ALL_GROUPS = StateOwnership("", 0, range(1), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,19 @@ class KeyedContext:
     """Whether output rows must carry their position in the row order."""
     read_streams: frozenset[str]
     """The streams that have a reader."""
-    is_first: bool = True
-    """Whether this subtask has the first key group: it alone reports shared events."""
-    owns_empty_key: bool = True
-    """Whether this subtask has the key group of all rows in a step without a key."""
+    owner: StateOwnership = ALL_GROUPS
     is_restored: bool = False
     """Whether the job resumes from a checkpoint."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this subtask has the first key group: it alone reports shared events."""
+        return self.owner.groups.start == 0
+
+    @property
+    def owns_empty_key(self) -> bool:
+        """Whether this subtask has the key group of all rows in a step without a key."""
+        return get_keyless_group(self.owner.key_groups) in self.owner.groups
 
     def drop_late_rows(
         self, frame: pl.DataFrame, late_to: str | None

@@ -87,6 +87,7 @@ def compute_key_groups(keys: pl.Series, key_groups: int) -> pl.Series:
     return select_columns(keys.to_frame("key"), group.cast(pl.Int32))["key"]
 
 
+@cache
 def get_keyless_group(key_groups: int) -> int:
     """Return the key group of all rows in a step without key."""
     import polars as pl

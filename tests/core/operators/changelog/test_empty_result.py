@@ -13,6 +13,7 @@ from headrace.core.operators.keyed_factory import build_keyed_operator
 from headrace.core.operators.operator import Operator, Output
 from headrace.core.plan import nodes
 from headrace.core.types.elements import DELETE, EVENT_TIME, WEIGHT
+from headrace.core.types.key_groups import get_keyless_group
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.runtime.changelogs import ALL, aggregate, place, schema_of, timed
 
@@ -80,7 +81,8 @@ def test_having_applies_to_the_result_of_no_rows() -> None:
 
 
 def test_only_the_subtask_of_the_empty_key_emits() -> None:
-    context = replace(place(), owns_empty_key=False)
+    others = StateOwnership("totals", 0, range(get_keyless_group(128)), 128)
+    context = replace(place(), owner=others)
     operator = build_keyed_operator(operation("facts"), context)
     assert operator.next_tick_us() is None
     assert rows(operator.advance(0)) == []

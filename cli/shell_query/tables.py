@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.connectors.files.discovery import build_no_files_error, find_files
 from headrace.connectors.files.options import URL_SCHEME, FilesSource
-from headrace.connectors.guess import UnreadableFile, guess_schema_of_files
+from headrace.connectors.guess import UnreadableFile, guess_schema
 from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.failures import ConnectorError
@@ -128,7 +128,7 @@ def _describe_files(path: str, home: str) -> tuple[dict[str, object], list[str]]
     if not files:
         raise build_no_files_error(os.curdir, path)
     try:
-        guess = guess_schema_of_files(files)
+        guess = guess_schema(*files)
     except UnreadableFile as error:
         raise UnusableTable(str(error)) from None
     keys: dict[str, object] = {"files": {"path": os.path.abspath(path)}, "format": guess.format}

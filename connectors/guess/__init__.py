@@ -15,7 +15,6 @@ from headrace.connectors.guess.columns import (
     SchemaGuess,
     format_yaml_block,
     guess_schema,
-    guess_schema_of_files,
 )
 from headrace.connectors.guess.file_head import UnreadableFile
 
@@ -25,5 +24,4 @@ __all__ = [
     "UnreadableFile",
     "format_yaml_block",
     "guess_schema",
-    "guess_schema_of_files",
 ]

@@ -61,13 +61,8 @@ class SchemaGuess:
         return [origin, *self.notes, nulls]
 
 
-def guess_schema(path: str) -> SchemaGuess:
-    """Guess the columns of a JSON, CSV or Parquet file. Raises UnreadableFile for any other."""
-    return _guess_of_heads([read_head(path)])
-
-
-def guess_schema_of_files(paths: Sequence[str]) -> SchemaGuess:
-    """Guess the columns that files of one format have together, from some of the files.
+def guess_schema(*paths: str) -> SchemaGuess:
+    """Guess the columns that JSON, CSV or Parquet files have together, from some of the files.
 
     Files without rows are left out, unless all are empty. Raises UnreadableFile.
     """
@@ -84,10 +79,6 @@ def guess_schema_of_files(paths: Sequence[str]) -> SchemaGuess:
     if other := next((head for head in heads if head.format != heads[0].format), None):
         names = " and ".join(f"{head.name} ({head.format})" for head in (heads[0], other))
         raise UnreadableFile(f"wanted files of one format, got {names}: a pattern chooses some")
-    return _guess_of_heads(heads)
-
-
-def _guess_of_heads(heads: Sequence[FileHead]) -> SchemaGuess:
     match heads[0].format:
         case "json":
             return _guess_json(heads)

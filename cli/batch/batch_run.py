@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from headrace.cli.run_options import RunOptions
     from headrace.cli.run_report import RunReport
     from headrace.core.errors.problems import Problem
+    from headrace.core.pipeline.settings import Settings
     from headrace.core.plan import Plan
+    from headrace.core.plan.connector import Connectors
 
 BatchEnd: TypeAlias = "BatchResult | BatchOutcome | Failure | Exception | None"
 """The end of a batch: done, done by the previous run, failed, rejected, or stopped (None)."""
@@ -60,21 +62,28 @@ def find_batch_problems(checked: CheckedPipeline, plan: Plan) -> Sequence[Proble
     return find_problems(checked.pipeline, plan, REGISTRY)
 
 
-def build_executor_context(checked: CheckedPipeline, plan: Plan, job: str) -> ExecutorContext:
+def build_executor_context(
+    plan: Plan, settings: Settings, folder: Path, job: str, connectors: Connectors
+) -> ExecutorContext:
     """Build the context that executors are sent."""
-    from headrace.connectors.registry import REGISTRY
     from headrace.state.backends import open_backend
 
-    settings = checked.pipeline.settings
     return ExecutorContext(
         str(plan.name),
-        Path(checked.file).parent.absolute(),
+        folder.absolute(),
         job,
-        REGISTRY,
+        connectors,
         partial(open_backend, settings.state),
         settings.key_groups,
         frozenset(edge.stream for edge in plan.edges),
     )
+
+
+def _build_context(checked: CheckedPipeline, plan: Plan, job: str) -> ExecutorContext:
+    from headrace.connectors.registry import REGISTRY
+
+    folder = Path(checked.file).parent
+    return build_executor_context(plan, checked.pipeline.settings, folder, job, REGISTRY)
 
 
 class BatchRun:
@@ -125,7 +134,7 @@ class BatchRun:
 
     def _run_to_end(self, log: BatchHome, signals: SignalHandler) -> BatchEnd:
         options = self._options
-        context = build_executor_context(self._pipeline, self._plan, log.job)
+        context = _build_context(self._pipeline, self._plan, log.job)
         try:
             before = complete_previous_run(
                 self._plan, context, log, self._report_line, fresh=options.fresh
@@ -229,7 +238,7 @@ def explain_on_spark(
 ) -> dict[str, str]:
     """Return Spark's plan of each sink. Raises SparkUnavailable, ConnectorError."""
     with open_session(str(plan.name), master, parse_conf(conf)) as spark:
-        return explain_sinks(spark, plan, build_executor_context(checked, plan, uuid.uuid4().hex))
+        return explain_sinks(spark, plan, _build_context(checked, plan, uuid.uuid4().hex))
 
 
 def format_spark_plans(plans: dict[str, str]) -> str:

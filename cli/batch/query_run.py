@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from headrace.cli.batch.batch_run import build_executor_context
 from headrace.cli.errors import Refusal
 from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.shell_query.execution import convert_refusal, end_with
@@ -21,12 +21,10 @@ from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
 from headrace.core.spark.batch_job import run_batch
 from headrace.core.spark.batch_plan import find_problems
 from headrace.core.spark.errors import to_failure
-from headrace.core.spark.executor_context import ExecutorContext
 from headrace.core.spark.installation import SparkUnavailable
 from headrace.core.spark.session import open_session
 from headrace.core.spark.settings import parse_conf
 from headrace.core.spark.spark_jobs import BatchCancellation
-from headrace.state.backends import open_backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,14 +67,8 @@ def _check_batch(planned: ShellQuery) -> None:
 def _run_in_session(planned: ShellQuery, spark: SparkSession) -> Failure | None:
     """Run the query; return its failure. Raises ConnectorError, UserCodeError."""
     plan, settings = planned.plan, planned.pipeline.settings
-    context = ExecutorContext(
-        str(plan.name),
-        planned.folder.absolute(),
-        uuid.uuid4().hex,
-        planned.connectors,
-        partial(open_backend, settings.state),
-        settings.key_groups,
-        frozenset(edge.stream for edge in plan.edges),
+    context = build_executor_context(
+        plan, settings, planned.folder, uuid.uuid4().hex, planned.connectors
     )
     try:
         run_batch(spark, plan, context)

@@ -40,7 +40,7 @@ from headrace.core.plan.sql.scalars import ScalarJoiner
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.tables import TableBuilder
-from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, list_conditions
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, build_all, list_conditions
 from headrace.core.plan.sql.window_functions import OverBuilder
 from headrace.core.plan.sql.windowed_selects import NamedWindows, has_window, lift_windows
 from headrace.core.sql.syntax_tree import Query, Select, WindowCall, find_subqueries
@@ -291,15 +291,10 @@ class SelectBuilder:
         return self._with_columns(draft, columns)
 
     def _write_items(self, items: list[Item], scope: Scope) -> Columns:
-        columns, failed = Columns(), False
-        for item in items:
-            try:
-                columns.append((item.name, self.texts.write(item.node, scope), item.place))
-            except RejectedQuery:
-                failed = True
-        if failed:
-            raise RejectedQuery
-        return columns
+        def write(item: Item) -> tuple[str, Text, Span]:
+            return item.name, self.texts.write(item.node, scope), item.place
+
+        return build_all(items, write)
 
     def _is_whole(self, columns: Columns, draft: Draft) -> bool:
         """Whether a result has all columns of the one input as they are."""

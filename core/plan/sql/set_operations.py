@@ -15,7 +15,7 @@ from headrace.core.plan.sql.items import write_select
 from headrace.core.plan.sql.labels import label_queries, summarize_operand
 from headrace.core.plan.sql.selects import make_distinct
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
-from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
+from headrace.core.plan.sql.texts import QueryTexts, build_all
 from headrace.core.sql.syntax_tree import (
     QueryBody,
     SetOperation,
@@ -39,14 +39,10 @@ class SetOperationBuilder:
         operands = [*_list_operands(body)] if body.operator == "union" else [body.left, body.right]
         text = self.texts.written.text.reveal()
         labels = label_queries([summarize_operand(each, text) for each in operands])
-        drafts, failed = list[Draft](), False
-        for each, label in zip(operands, labels, strict=True):
-            try:
-                drafts.append(self.build_body(each, (*self.path, label)))
-            except RejectedQuery:
-                failed = True
-        if failed:
-            raise RejectedQuery
+        drafts = build_all(
+            zip(operands, labels, strict=True),
+            lambda operand: self.build_body(operand[0], (*self.path, operand[1])),
+        )
         relations = self._align(body, operands, labels, drafts)
         place = body.keyword
         names = relations[0].schema.names

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.expressions.parsing.lexer import tokenize
@@ -22,6 +22,8 @@ from headrace.core.plan.sql.scope import Scope
 from headrace.core.sql.syntax_tree import Subquery, WindowCall, WindowSpec
 from headrace.core.types.data_types import quote_name
 
+PartT = TypeVar("PartT")
+BuiltT = TypeVar("BuiltT")
 Replace: TypeAlias = Callable[[SyntaxNode, frozenset[str]], str | None]
 """Returns the text that stands for a node; None to look below it."""
 
@@ -41,6 +43,19 @@ WINDOW_FUNCTIONS = ("row_number", "rank", "dense_rank", "lag", "lead", "nth_valu
 
 class RejectedQuery(Exception):
     """A part of a query cannot be built; the reason has been reported, or is outside of it."""
+
+
+def build_all(parts: Iterable[PartT], build: Callable[[PartT], BuiltT]) -> list[BuiltT]:
+    """Build each part, so that the errors of all are reported. Raises RejectedQuery."""
+    built, failed = list[BuiltT](), False
+    for part in parts:
+        try:
+            built.append(build(part))
+        except RejectedQuery:
+            failed = True
+    if failed:
+        raise RejectedQuery
+    return built
 
 
 class QueryTexts:

@@ -21,7 +21,7 @@ from headrace.core.plan.sql.items import Item, write_qualify
 from headrace.core.plan.sql.rankings import write_key
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, StepWriter
-from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, split_conjunction
+from headrace.core.plan.sql.texts import QueryTexts, build_all, split_conjunction
 from headrace.core.plan.sql.time_bounds import find_time
 from headrace.core.sql.syntax_tree import WindowCall, WindowSpec, find_window_calls
 from headrace.core.types.data_types import quote_name
@@ -90,14 +90,8 @@ class OverBuilder:
 
     def _check(self, calls: list[WindowCall]) -> None:
         """Check that functions go by event time, over rows that do not change."""
-        source, failed = self.draft.inputs[0], False
-        for call in calls:
-            try:
-                self._check_call(call, is_append=isinstance(source.kind, Append))
-            except RejectedQuery:
-                failed = True
-        if failed:
-            raise RejectedQuery
+        is_append = isinstance(self.draft.inputs[0].kind, Append)
+        build_all(calls, lambda call: self._check_call(call, is_append=is_append))
 
     def _check_call(self, node: WindowCall, *, is_append: bool) -> None:
         name, texts, window = node.call.name, self.texts, node.window
@@ -234,15 +228,10 @@ class OverBuilder:
         return Draft((relation,), self.scope, draft.tables, places=draft.places)
 
     def _write_columns(self, items: Iterable[Item]) -> list[tuple[str, Text, Span]]:
-        columns, failed = list[tuple[str, Text, Span]](), False
-        for item in items:
-            try:
-                columns.append((item.name, self._write_result(item.node, item.place), item.place))
-            except RejectedQuery:
-                failed = True
-        if failed:
-            raise RejectedQuery
-        return columns
+        def write(item: Item) -> tuple[str, Text, Span]:
+            return item.name, self._write_result(item.node, item.place), item.place
+
+        return build_all(items, write)
 
     def _write_result(self, node: SyntaxNode, place: Span) -> Text:
         """Return the text of an expression over the rows with the columns of the functions."""

@@ -18,7 +18,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import Failure
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
-from headrace.core.spark.batch_job import run_batch
+from headrace.core.spark.batch_job import BatchOutcome, run_batch
 from headrace.core.spark.batch_plan import find_problems
 from headrace.core.spark.errors import to_failure
 from headrace.core.spark.installation import SparkUnavailable
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 def run_on_spark(
     planned: ShellQuery, signals: SignalHandler, master: str | None, conf: Sequence[str]
-) -> None:
-    """Run the query as a batch on Spark. Reports a failure, and ends the command with it."""
+) -> dict[str, int]:
+    """Run the query as a batch on Spark; return the number of bad records of each source.
+
+    Reports a failure, and ends the command with it.
+    """
     _check_batch(planned)
     cancellation = BatchCancellation()
     try:
@@ -44,15 +47,16 @@ def run_on_spark(
             # pyspark installs a handler of SIGINT as well.
             signals.reinstall()
             with cancellation.cancel_jobs(spark.sparkContext):
-                failure = _run_in_session(planned, spark)
+                done = _run_in_session(planned, spark)
     except SparkUnavailable as error:
         raise Refusal(error.message, error.hint, error.exit_status) from None
     except (ConnectorError, UserCodeError) as error:
         raise convert_refusal(error) from None
     if cancellation.is_requested:
         click.get_current_context().exit(INTERRUPTED_STATUS)
-    if failure:
-        end_with(failure)
+    if isinstance(done, Failure):
+        end_with(planned, done)
+    return {name: bad for name, (_, bad) in done.source_counts.items()}
 
 
 def _check_batch(planned: ShellQuery) -> None:
@@ -64,17 +68,16 @@ def _check_batch(planned: ShellQuery) -> None:
         click.get_current_context().exit(2)
 
 
-def _run_in_session(planned: ShellQuery, spark: SparkSession) -> Failure | None:
-    """Run the query; return its failure. Raises ConnectorError, UserCodeError."""
+def _run_in_session(planned: ShellQuery, spark: SparkSession) -> BatchOutcome | Failure:
+    """Run the query; return its outcome or its failure. Raises ConnectorError, UserCodeError."""
     plan, settings = planned.plan, planned.pipeline.settings
     context = build_executor_context(
         plan, settings, planned.folder, uuid.uuid4().hex, planned.connectors
     )
     try:
-        run_batch(spark, plan, context)
+        return run_batch(spark, plan, context)
     except (ConnectorError, UserCodeError):
         raise
     except Exception as error:
         # Exceptions of pyspark request their text from Java, so it is read while Java runs.
         return to_failure(error)
-    return None

@@ -15,7 +15,7 @@ from headrace.cli.errors import Refusal
 from headrace.cli.pipeline_file import add_home_option, add_set_option, paint_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from headrace.cli.shell_query.pipeline import QueryInputs, ShellQuery
     from headrace.core.errors.problems import Problem
@@ -60,6 +60,11 @@ SUFFIXES = {
     is_flag=True,
     help="Do not stop at the end of topics and watched folders, but wait for more.",
 )
+@click.option(
+    "--skip-bad",
+    is_flag=True,
+    help="Leave out the records of files that do not have the guessed columns, and count them.",
+)
 @add_home_option
 @add_batch_options("Run on Spark, with the same rows.")
 @click.pass_context
@@ -71,6 +76,7 @@ def query(
     pipeline: str | None,
     overrides: tuple[str, ...],
     follow: bool,
+    skip_bad: bool,
     home: str,
     batch: bool,
     master: str | None,
@@ -100,17 +106,19 @@ def query(
     check_process_limits(spark=batch)
     from headrace.cli.shell_query.pipeline import QueryInputs
 
-    planned = _plan_query(sql, QueryInputs(_load_tables(pipeline, overrides), home, follow))
+    tables = _load_tables(pipeline, overrides)
+    planned = _plan_query(sql, QueryInputs(tables, home, follow, skip_bad))
     from headrace.cli.shell_query.execution import run_tasks
 
     if batch:
         from headrace.cli.batch.query_run import run_on_spark
 
-        run_on_spark(planned, signals, master, conf)
+        bad = run_on_spark(planned, signals, master, conf)
     else:
         is_shown = form == "table" and to in (None, "-")
-        run_tasks(planned, signals, _choose_watchers(planned) if is_shown else ())
+        bad = run_tasks(planned, signals, _choose_watchers(planned) if is_shown else ())
     _write_rows(planned, form, None if to == "-" else to)
+    _report_bad_records(bad)
 
 
 def _check_output(form: str, to: str | None) -> None:
@@ -145,6 +153,15 @@ def _write_rows(planned: ShellQuery, form: str, to: str | None) -> None:
     write_table(Table(rows, Schema(fields)), "jsonl" if form == "json" else form, to)
 
 
+def _report_bad_records(bad: Mapping[str, int]) -> None:
+    """Print how many records of each source or step were left out."""
+    from headrace.core.errors.rendering import format_count
+
+    for name, number in bad.items():
+        if number:
+            click.echo(f"{name}: left out {format_count(number, 'bad record')}", err=True)
+
+
 def _plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
     """Plan the query; print its problems, and end the command with its errors."""
     from headrace.cli.shell_query.pipeline import RejectedSql, plan_query
@@ -154,6 +171,11 @@ def _plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
     except RejectedSql as rejected:
         _print_problems(rejected.problems)
         click.get_current_context().exit(2)
+    if inputs.skips_bad_records and not planned.guessed:
+        raise click.UsageError(
+            "--skip-bad is for files that no pipeline describes, and the query reads none; "
+            "for a source of a pipeline: --set sources.NAME.on_error=skip"
+        )
     _print_problems(planned.warnings)
     return planned
 

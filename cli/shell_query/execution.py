@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from tempfile import TemporaryDirectory
+from typing import NoReturn
 
 import click
 
@@ -18,11 +20,17 @@ from headrace.core.api.user_code import UserCodeError
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.job.launch import JobInterrupted, LaunchOptions, Watcher, launch_job
 from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
+from headrace.core.sources.chunk_rows import BAD_RECORD_HINT
 from headrace.state.backends import open_backend
 
 
-def run_tasks(planned: ShellQuery, signals: SignalHandler, watchers: Sequence[Watcher]) -> None:
-    """Run the query as tasks to its end. Reports a failure, and ends the command with it."""
+def run_tasks(
+    planned: ShellQuery, signals: SignalHandler, watchers: Sequence[Watcher]
+) -> dict[str, int]:
+    """Run the query as tasks to its end; return the number of bad records of each source.
+
+    Reports a failure, and ends the command with it.
+    """
     settings = planned.pipeline.settings
     buffer = settings.buffer
     launch = LaunchOptions(
@@ -44,7 +52,8 @@ def run_tasks(planned: ShellQuery, signals: SignalHandler, watchers: Sequence[Wa
     except JobInterrupted:
         click.get_current_context().exit(INTERRUPTED_STATUS)
     if outcome.failure:
-        end_with(outcome.failure)
+        end_with(planned, outcome.failure)
+    return {name: counts.bad_rows for name, counts in outcome.part_counts.items()}
 
 
 def convert_refusal(error: ConnectorError | UserCodeError) -> Refusal:
@@ -54,7 +63,9 @@ def convert_refusal(error: ConnectorError | UserCodeError) -> Refusal:
     return Refusal(error.message, error.hint)
 
 
-def end_with(failure: Failure) -> None:
+def end_with(planned: ShellQuery, failure: Failure) -> NoReturn:
     """Report a failure of the query, and end the command."""
+    if failure.hint == BAD_RECORD_HINT and failure.step in planned.guessed:
+        failure = replace(failure, hint="--skip-bad leaves such records out")
     choose_report("query", "text", quiet=True).report_failure(failure)
     click.get_current_context().exit(1)

@@ -74,6 +74,8 @@ class ShellQuery:
     order: ResultOrder
     sort: TypedQuery | None
     warnings: tuple[Problem, ...]
+    guessed: frozenset[str]
+    """The sources of files whose columns were guessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class QueryInputs:
     """The folder of the jobs whose state can be read."""
     follows: bool = False
     """Whether sources that can end at what is there now are read without an end instead."""
+    skips_bad_records: bool = False
+    """Whether bad records of files that no pipeline describes are left out."""
 
     def list_parts(self) -> Pipeline:
         """Return the pipeline that was given, with a source for each topic by its name."""
@@ -115,7 +119,7 @@ def plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
     streams = {str(stream): str(part.name) for part, stream in list_declared_streams(known)}
     try:
         paths = [each for name, each in tables.items() if name not in streams]
-        outside = build_sources(paths, file, streams, inputs.home)
+        outside = build_sources(paths, file, streams, inputs.home, inputs.skips_bad_records)
     except RejectedTables as rejected:
         raise RejectedSql(rejected.problems) from None
     pipeline, rows, connectors = _build_pipeline(sql, query, known, outside, order)
@@ -133,8 +137,10 @@ def plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
         sort = order.type_sort(schema)
     except ExpressionError as error:
         raise RejectedSql([_locate_error(error, file)]) from None
-    folder = loaded.path.parent
-    return ShellQuery(pipeline, plan, folder, connectors, rows, schema, order, sort, problems)
+    folder, guessed = loaded.path.parent, outside.list_guessed()
+    return ShellQuery(
+        pipeline, plan, folder, connectors, rows, schema, order, sort, problems, guessed
+    )
 
 
 NO_INPUTS = PipelineInputs(Path("query"), None, (), {}, {})

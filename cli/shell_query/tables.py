@@ -58,9 +58,18 @@ class TableSources:
     connectors: Mapping[str, Connector] = field(default_factory=lambda: REGISTRY)
     warnings: list[Problem] = field(default_factory=list)
 
+    def list_guessed(self) -> frozenset[str]:
+        """Return the sources of files."""
+        files = self.sources.items()
+        return frozenset(name for name, each in files if isinstance(each.options, FilesSource))
+
 
 def build_sources(
-    tables: Iterable[TableName], file: SourceText, streams: Iterable[str], home: str
+    tables: Iterable[TableName],
+    file: SourceText,
+    streams: Iterable[str],
+    home: str,
+    skips_bad_records: bool = False,
 ) -> TableSources:
     """Build the sources of files and of stored state. Raises RejectedTables.
 
@@ -75,6 +84,8 @@ def build_sources(
             found = _find_state(table.name, home)
             if found is None:
                 described[table.name], notes = _describe_files(table.name, home)
+                if skips_bad_records:
+                    described[table.name]["on_error"] = "skip"
                 built.warnings += [Problem(note, at, severity="warning") for note in notes]
             else:
                 states[table.name] = found

@@ -14,6 +14,8 @@ from headrace.core.types.row_order import add_row_order, number_rows
 if TYPE_CHECKING:
     import polars as pl
 
+BAD_RECORD_HINT = "on_error: skip leaves such records out, on_error: {to: NAME} collects them"
+
 
 def number_chunk_rows(source: int, chunk: Chunk, before: int) -> pl.DataFrame:
     """Return the chunk's rows, numbered in the order of all rows.
@@ -54,7 +56,7 @@ def build_bad_record_error(chunk: Chunk) -> ConnectorError:
     first = chunk.bad_records[0]
     return ConnectorError(
         f"bad record: {first.error}: {_shorten(first.raw)}",
-        "on_error: skip leaves such records out, on_error: {to: NAME} collects them",
+        BAD_RECORD_HINT,
         split=chunk.split.name,
         position=first.position,
     )

@@ -134,6 +134,31 @@ def test_a_record_that_does_not_fit_the_guess_fails(headrace: Headrace, files: P
     ran = headrace("query", "select sum(id) as n from 'orders/*'")
     assert (ran.status, ran.out) == (1, "")
     assert "3.jsonl" in ran.err
+    assert "--skip-bad leaves such records out" in ran.err
+
+
+@pytest.mark.parametrize("engine", [(), pytest.param(("--batch",), marks=pytest.mark.slow)])
+def test_bad_records_are_left_out_and_counted(
+    headrace: Headrace, files: Path, engine: tuple[str, ...]
+) -> None:
+    Path("orders/3.jsonl").write_text('{"id": 7}\n' * 40 + '{"id": "four"}\n{"id": \n')
+    sql = "select sum(id) as n from 'orders/*'"
+    ran = headrace("query", sql, "--skip-bad", "--format", "csv", *engine)
+    assert (ran.status, ran.out) == (0, "n\n290\n")
+    assert ran.err.endswith("orders/*: left out 2 bad records\n")
+
+
+def test_skip_bad_is_not_for_sources_of_a_pipeline(headrace: Headrace, files: Path) -> None:
+    source = "{files: {path: orders}, schema: {id: tinyint}}"
+    Path("p.yaml").write_text(
+        f"name: p\nsources: {{ids: {source}}}\nsinks: {{all: {{from: ids, console: {{}}}}}}\n"
+    )
+    Path("orders/3.jsonl").write_text('{"id": 1000}\n')
+    query = ("query", "select count(*) as n from ids", "-f", "p.yaml", "--format", "csv")
+    ran = headrace(*query, "--skip-bad")
+    assert ran.status == 2 and "--set sources.NAME.on_error=skip" in ran.err
+    ran = headrace(*query, "--set", "sources.ids.on_error=skip")
+    assert (ran.status, ran.out, ran.err) == (0, "n\n4\n", "ids: left out 1 bad record\n")
 
 
 def test_columns_are_guessed_from_several_files(headrace: Headrace, files: Path) -> None:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -155,13 +155,15 @@ def list_carried_calls(expressions: Iterable[OverExpression]) -> tuple[Aggregate
     return tuple({call.name: call for call in carried}.values())
 
 
-def list_computed_inputs(calls: Iterable[OverCall]) -> Iterator[tuple[str, TypedExpression]]:
-    """Yield the inputs that are more than a column, by their names."""
+def find_computed_inputs(calls: Iterable[OverCall]) -> dict[str, TypedExpression]:
+    """Return the inputs of calls that are more than a column, by their names, each once."""
+    found: dict[str, TypedExpression] = {}
     for call in calls:
         if isinstance(call, FrameCall):
-            yield from call.aggregate.computed_inputs.items()
+            found.update(call.aggregate.computed_inputs)
         else:
-            yield from ((each.name, each.typed) for each in call.inputs if each.is_computed)
+            found.update((each.name, each.typed) for each in call.inputs if each.is_computed)
+    return found
 
 
 def read_computed_inputs(call: OverCall) -> OverCall:

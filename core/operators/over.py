@@ -24,7 +24,7 @@ from headrace.core.aggregates.over_calls import (
     OffsetCall,
     RankCall,
     deduplicate_over_calls,
-    list_computed_inputs,
+    find_computed_inputs,
     read_computed_inputs,
 )
 from headrace.core.api.state import KEY, KEY_INDEX, SLOT, RunsLayout, SortedRuns
@@ -89,7 +89,9 @@ class OverOperator(TtlOperator):
         self.watermark_delay_us = self._reach.watermark_delay_us
         calls = deduplicate_over_calls(column.expression for column in operation.columns)
         self._calls = [read_computed_inputs(call) for call in calls]
-        self._computed = [to_expr(typed).alias(n) for n, typed in list_computed_inputs(calls)]
+        self._computed = [
+            to_expr(typed).alias(n) for n, typed in find_computed_inputs(calls).items()
+        ]
         self._finish = [
             to_expr(column.expression.finish).alias(column.name) for column in operation.columns
         ]

@@ -11,8 +11,8 @@ from headrace.core.aggregates.over_calls import (
     FrameCall,
     RankCall,
     deduplicate_over_calls,
+    find_computed_inputs,
     list_carried_calls,
-    list_computed_inputs,
 )
 from headrace.core.operators.dedup import NEWEST_TIME
 from headrace.core.plan.nodes import Over
@@ -40,7 +40,7 @@ def list_row_columns(operation: Over) -> dict[str, pl.DataType]:
     own = (field for field in operation.row if operation.stores_column(field.name))
     return {
         **{field.name: to_polars(field.type) for field in own},
-        **{name: to_polars(typed.type) for name, typed in list_computed_inputs(calls)},
+        **{name: to_polars(typed.type) for name, typed in find_computed_inputs(calls).items()},
         EVENT_TIME: to_polars(TIMESTAMP),
         ORDER: to_polars(ORDER_TYPE),
     }

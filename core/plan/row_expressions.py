@@ -115,12 +115,12 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
 def _list_over_inputs(columns: tuple[OverColumn, ...]) -> Iterator[RowExpression]:
     """Yield the inputs of calls that are more than a column, each once."""
     # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
-    from headrace.core.aggregates.over_calls import list_computed_inputs
+    from headrace.core.aggregates.over_calls import find_computed_inputs
 
     inputs = {
         name: RowExpression(f'an argument of "{column.name}"', value)
         for column in reversed(columns)
-        for name, value in list_computed_inputs(column.expression.calls)
+        for name, value in find_computed_inputs(column.expression.calls).items()
     }
     yield from inputs.values()
 

@@ -139,3 +139,9 @@ def test_sums_wrap_and_averages_are_exact_in_every_frame(batch: int) -> None:
     assert [row[2] for row in found][:3] == [9223372036854775806, -3, -1]
     assert [row[3] for row in found] == [0.0, 0.5, 1.5, 2.5, 3.5, 4.5]
     assert [str(row[4]) for row in found][3:] == ["0.6", "0.9", "1.2"]
+
+
+def test_calls_of_the_same_expression_compute_it_once() -> None:
+    over = operator("sum(v + 1)", "lag(v + 1)", "lead(v + 1)", "max(v + 1) over (rows 1 preceding)")
+    feed(over, ("a", 0, 0), ("a", 2, 1), ("a", 1, 2))
+    assert [row[2:] for row in passed(over)] == [(1, None, 3, 1), (4, 1, 2, 3), (6, 3, None, 3)]

@@ -269,7 +269,7 @@ class QueryParser(ClauseParser):
     def _parse_word(self) -> SyntaxNode:
         if self.previous_token.text == "(" and self.is_at_query():
             query = self.parse_whole_query()
-            return Subquery(query.span, query)
+            return Subquery(query.span, query, self.source_text(query.span))
         return super()._parse_word()
 
     def _parse_count(self) -> int:

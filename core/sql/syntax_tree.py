@@ -109,9 +109,10 @@ class WindowCall(SyntaxNode):
 
 @dataclass(frozen=True, slots=True)
 class Subquery(SyntaxNode):
-    """A query inside an expression."""
+    """A query inside an expression; `text` is how it is written."""
 
     query: Query
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

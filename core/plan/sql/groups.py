@@ -14,6 +14,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     Member,
     Name,
     SyntaxNode,
+    child_nodes,
     find_free_names,
 )
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -45,7 +46,7 @@ from headrace.core.plan.sql.windows import (
     is_window,
     read_window,
 )
-from headrace.core.sql.syntax_tree import Select
+from headrace.core.sql.syntax_tree import Select, Subquery
 from headrace.core.types.data_types import quote_name
 
 
@@ -330,6 +331,12 @@ class GroupBuilder:
                 end = self.window.find_bound(node)
                 if end:
                     return end
+            if isinstance(node, Subquery) or any(
+                isinstance(e, Subquery) for e in child_nodes(node)
+            ):
+                message = "a query is neither in group by nor inside an aggregate"
+                hint = "compute it in a query in from (...)"
+                raise ExpressionError(message, node.span, hint)
             if isinstance(node, Name | Member) and self.scope.find(node, bound) is not None:
                 raise _no_key_error(node.name, node.span)
             return None

@@ -22,8 +22,8 @@ from headrace.core.plan.sql.conditions import (
     has_query,
     read_query_condition,
 )
+from headrace.core.plan.sql.grouped_queries import lift_queries, list_row_values
 from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
-from headrace.core.plan.sql.having_queries import lift_having
 from headrace.core.plan.sql.items import (
     Item,
     expand_items,
@@ -75,16 +75,17 @@ class SelectBuilder:
         `extra` returns further columns of the result. Raises RejectedQuery.
         """
         named = NamedWindows(select.windows, self.texts)
-        select = lift_having(lift_windows(named.write_out(select)))
+        select = lift_queries(lift_windows(named.write_out(select)))
         self.labels = label_subqueries(select, self.texts.written.text.reveal())
         draft = self._build_rows(select)
-        if not is_grouped(select):
-            draft = self._join_values(draft, [item.expression for item in select.items])
+        is_group = is_grouped(select)
+        nodes = list_row_values(select) if is_group else (i.expression for i in select.items)
+        draft = self._join_values(draft, [*nodes])
         items = expand_items(select, draft.scope, self.texts)
         for item in extra(draft.scope) if extra else ():
             items.append(replace(item, node=named.write_out_node(item.node)))
         named.warn_if_unused()
-        if is_grouped(select):
+        if is_group:
             draft = self._build_groups(select, items, draft)
         else:
             draft = self._build_columns(select, items, draft)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -9,6 +10,7 @@ from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.expressions.parsing.lexer import tokenize
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
+    Member,
     Name,
     SyntaxNode,
     child_nodes,
@@ -19,7 +21,7 @@ from headrace.core.pipeline.clauses.query import QueryText
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.sql.scope import Scope
-from headrace.core.sql.syntax_tree import Subquery, WindowCall, WindowSpec
+from headrace.core.sql.syntax_tree import Subquery, WindowCall, WindowSpec, find_subqueries
 from headrace.core.types.data_types import quote_name
 
 PartT = TypeVar("PartT")
@@ -28,8 +30,8 @@ Replace: TypeAlias = Callable[[SyntaxNode, frozenset[str]], str | None]
 """Returns the text that stands for a node; None to look below it."""
 
 SUBQUERY_HINT = (
-    "a query may stand in from, in where as in (...) or exists (...), and as a value in where, in "
-    "having and in select without groups"
+    "a query may stand in from, in where as in (...) or exists (...), and as a value in where, "
+    "having, select and group by"
 )
 
 
@@ -159,6 +161,9 @@ class QueryTexts:
 
     def _is_written(self, node: SyntaxNode) -> bool:
         """Whether a name is in the query, and not another expression that it stands for."""
+        if isinstance(node, Member) and isinstance(node.base, Name):
+            written = re.sub(r"[\s`]", "", self.read(node.span))
+            return written == re.sub(r"[\s`]", "", f"{node.base.name}.{node.name}")
         if not isinstance(node, Name):
             return not self.cut(node.span).endswith("*")
         return self.cut(node.span) in (quote_name(node.name), f"`{node.name}`")
@@ -255,6 +260,13 @@ def _split(span: Span, replaced: dict[Span, str]) -> Iterator[TextPart]:
         yield TextPart(at, span.end)
 
 
+def comparable_text(node: SyntaxNode) -> str:
+    """Return a text that is equal for equal expressions: the canonical one, in which queries are
+    stars, and the queries as they are written."""
+    queries = (each.text for each in find_subqueries(node))
+    return " ".join((canonical_text(node), *queries))
+
+
 def list_conditions(node: SyntaxNode | None) -> Iterator[SyntaxNode]:
     """Yield the conditions that `and` joins, and those that all sides of an `or` repeat: they may
     join rows, which the `or` cannot."""
@@ -262,9 +274,9 @@ def list_conditions(node: SyntaxNode | None) -> Iterator[SyntaxNode]:
         yield condition
         if isinstance(condition, CallNode) and condition.name == "or":
             first, *others = ([*split_conjunction(side)] for side in _split_sides(condition))
-            repeated = [{canonical_text(each) for each in side} for side in others]
+            repeated = [{comparable_text(each) for each in side} for side in others]
             yield from (
-                each for each in first if all(canonical_text(each) in side for side in repeated)
+                each for each in first if all(comparable_text(each) in side for side in repeated)
             )
 
 

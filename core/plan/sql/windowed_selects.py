@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.parsing.syntax_tree import (
     Member,
@@ -22,10 +21,10 @@ from headrace.core.expressions.parsing.syntax_tree import (
     SyntaxNode,
     replace_nodes,
 )
+from headrace.core.plan.sql.grouped_queries import GROUPS, write_out_positions
 from headrace.core.plan.sql.groups import is_grouped
-from headrace.core.plan.sql.having_queries import GROUPS
 from headrace.core.plan.sql.items import is_aggregate
-from headrace.core.plan.sql.texts import QueryTexts
+from headrace.core.plan.sql.texts import QueryTexts, comparable_text
 from headrace.core.sql.syntax_tree import (
     DerivedTable,
     Query,
@@ -84,13 +83,13 @@ def lift_windows(select: Select) -> Select:
     if has_star or not is_grouped(select) or not (windowed or select.qualify):
         return select
     items = [item for item in select.items if item.name not in windowed]
-    names = {canonical_text(item.expression): item.name for item in items}
-    keys = {canonical_text(key) for key in (select.group_by.items if select.group_by else ())}
+    names = {comparable_text(item.expression): item.name for item in items}
+    keys = {comparable_text(key) for key in (select.group_by.items if select.group_by else ())}
 
     def find(node: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
         if isinstance(node, WindowCall):
             return change_window(node, lambda below: replace_nodes(below, find))
-        text = canonical_text(node)
+        text = comparable_text(node)
         if not (is_aggregate(node) or isinstance(node, Name | Member) or text in keys):
             return None
         is_result = isinstance(node, Name) and node.name in {*names.values(), *windowed}
@@ -111,7 +110,14 @@ def lift_windows(select: Select) -> Select:
         for item in select.items
     )
     qualify = select.qualify and replace_nodes(select.qualify, find)
-    inner = replace(select, items=tuple(items), is_distinct=False, qualify=None, windows={})
+    inner = replace(
+        select,
+        items=tuple(items),
+        group_by=write_out_positions(select),
+        is_distinct=False,
+        qualify=None,
+        windows={},
+    )
     table = DerivedTable(select.span, Query(select.span, inner), GROUPS, select.span)
     places = {key: select.places[key] for key in ("select", "qualify") if key in select.places}
     return Select(select.span, around, select.is_distinct, table, qualify=qualify, places=places)

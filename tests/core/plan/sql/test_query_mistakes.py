@@ -233,13 +233,21 @@ MISTAKES = {
             " [compute with the result of the query]"
         ],
     ),
-    "value in groups": (
-        "select customer, count(*) + (select max(paid) from payments) as n from orders"
-        " group by customer",
+    "value in on": (
+        "select o.id from orders o join payments p on p.order = o.id"
+        " and p.paid = (select max(paid) from payments)",
         [
             "(select max(paid) from payments): a query is not supported here [a query may stand in"
-            " from, in where as in (...) or exists (...), and as a value in where, in having and"
-            " in select without groups]"
+            " from, in where as in (...) or exists (...), and as a value in where, having, select"
+            " and group by]"
+        ],
+    ),
+    "value of a row beside groups": (
+        "select amount in (select paid from payments) as customer, count(*) as n from orders"
+        " group by customer",
+        [
+            "amount in (select paid from payments): a query is neither in group by nor inside an"
+            " aggregate [compute it in a query in from (...)]"
         ],
     ),
     "in below or by an inequality": (

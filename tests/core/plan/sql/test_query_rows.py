@@ -66,8 +66,27 @@ QUERIES = [
     "select id, 1 as v from {t} where exists (select 1 from u where u.y > {t}.x)",
     "select id, 1 as v from {t} where not exists (select 1 from u where u.y > {t}.x)",
     "select id, 1 as v from {t} where x in (select y from u union all select z from u) or x > 8",
+    "select id, x as v from {t} where (x in (select y from u where z > 0) and id > 1)"
+    " or (x in (select y from u where z = 0) and id < 4)",
     "select id, (select max(y) from u where u.y = {t}.x) as v from {t}",
     "select id, (select count(*) * 10 + coalesce(sum(y), 5) from empty) as v from {t}",
+    "select x as id, sum(id + (select max(y) from u where u.id = {t}.id)) as v from {t} group by x",
+    "select 1 as id, count(*) filter (where x in (select y from u)) as v from {t}",
+    "select x % 2 as id, count(*) - (select min(y) from u) as v from {t} group by 1",
+    "select (select count(*) from u) as id, x as v from {t} group by 2",
+    "select (select count(*) from empty) as id, x as v from {t} group by all",
+    "select x as id, (select max(z) from u where u.y = {t}.x) as v from {t} group by x",
+    "select y as id, (select max(t.id) from t where t.x = u.y) as v from u group by u.y",
+    "select x as id, exists (select 1 from u where u.y = {t}.x) as v from {t} group by x",
+    "select coalesce(x, (select max(y) from u)) as id, count(*) as v from {t} group by 1",
+    "select if(x in (select y from u), 1, 2) as id, count(*) as v from {t}"
+    " group by if(x in (select y from u), 1, 2)",
+    "select x as id, count(*) as v from {t} group by x"
+    " having count(*) < (select sum(y) from u where u.y = {t}.x)",
+    "select sum((select max(y) from u)) as id, sum((select min(y) from u)) as v from {t}"
+    " having sum((select max(y) from u)) > (select count(*) from u)",
+    "select x as id, count(*) - (select count(*) from u) + grouping(x) as v from {t}"
+    " group by rollup(x)",
     "select {t}.id, m as v from {t} cross join (select max(y) as m from u) b",
     "select {t}.id, u.id as v from {t}, u",
     "select {t}.id, u.id as v from {t} join u on {t}.x < u.y",

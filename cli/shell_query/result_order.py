@@ -7,7 +7,7 @@ ordered by and is no column of the result becomes a hidden one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.expressions.parsing.syntax_tree import (
     Literal,
@@ -15,10 +15,13 @@ from headrace.core.expressions.parsing.syntax_tree import (
     SortItem,
     Star,
     SyntaxNode,
+    find_free_names,
+    walk,
 )
-from headrace.core.expressions.typed import ExpressionError
+from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
 from headrace.core.queries import parse_query, run_query, type_query
-from headrace.core.sql.syntax_tree import Query, Select, SelectItem
+from headrace.core.queries.typed_query import is_aggregate
+from headrace.core.sql.syntax_tree import Query, QueryBody, Select, SelectItem, SetOperation
 from headrace.core.types.data_types import INT, Schema, quote_name
 
 if TYPE_CHECKING:
@@ -28,11 +31,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultExpression:
+    """An expression over the columns of a result, as text."""
+
+    text: str
+
+
+ResultColumn: TypeAlias = str | int | ResultExpression
+"""The name of a column of a result, its position from 1, or an expression."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResultOrder:
     """The order of the rows of a result, and the rows of it that are wanted."""
 
-    by: tuple[tuple[SortItem, str | int], ...] = ()
-    """Each item with its column: a name, or a position from 1."""
+    by: tuple[tuple[SortItem, ResultColumn], ...] = ()
     hidden: tuple[str, ...] = ()
     """The columns that are only ordered by."""
     offset: int = 0
@@ -47,9 +60,9 @@ class ResultOrder:
         """Return the query that sorts rows of these columns. Raises ExpressionError."""
         texts = []
         for item, column in self.by:
-            name = _find_position(item, column, schema, self.hidden)
+            text = _write_column(item, column, schema, self.hidden)
             direction = "desc" if item.is_descending else "asc"
-            texts.append(f"{quote_name(name)} {direction} nulls {_place_nulls(item)}")
+            texts.append(f"{text} {direction} nulls {_place_nulls(item)}")
         if not texts:
             return None
         return type_query(parse_query(f"select * from result order by {', '.join(texts)}"), schema)
@@ -65,20 +78,27 @@ def _place_nulls(item: SortItem) -> str:
     return "last" if item.nulls_last else "first"
 
 
-def _find_position(
-    item: SortItem, column: str | int, schema: Schema, hidden: tuple[str, ...]
+def _write_column(
+    item: SortItem, column: ResultColumn, schema: Schema, hidden: tuple[str, ...]
 ) -> str:
+    if isinstance(column, ResultExpression):
+        try:
+            type_query(parse_query(f"select * from result order by {column.text}"), schema)
+        except ExpressionErrors as failed:
+            error = failed.errors[0]
+            raise ExpressionError(error.message, item.expression.span, error.hint) from None
+        return column.text
     names = [name for name in schema.names if name not in hidden]
     if isinstance(column, str):
         if column not in schema.names:
             message = f'unknown column "{column}" of the result'
             hint = f"its columns are {', '.join(names)}"
             raise ExpressionError(message, item.expression.span, hint)
-        return column
+        return quote_name(column)
     if not 1 <= column <= len(names):
         message = f"wanted a position from 1 to {len(names)}, got {column}"
         raise ExpressionError(message, item.expression.span)
-    return names[column - 1]
+    return quote_name(names[column - 1])
 
 
 def split_order(query: Query, sql: str) -> tuple[Query, ResultOrder]:
@@ -89,7 +109,7 @@ def split_order(query: Query, sql: str) -> tuple[Query, ResultOrder]:
     if not query.order_by:
         order = ResultOrder(offset=query.offset, limit=query.limit)
         return replace(query, limit=None, offset=0), order
-    by, added = list[tuple[SortItem, str | int]](), list[SelectItem]()
+    by, added = list[tuple[SortItem, ResultColumn]](), list[SelectItem]()
     for item in query.order_by:
         by.append((item, _find_column(item.expression, query, sql, added)))
     body = query.body
@@ -103,7 +123,7 @@ def split_order(query: Query, sql: str) -> tuple[Query, ResultOrder]:
     return query, replace(order, offset=query.offset)
 
 
-def _find_column(node: SyntaxNode, query: Query, sql: str, added: list[SelectItem]) -> str | int:
+def _find_column(node: SyntaxNode, query: Query, sql: str, added: list[SelectItem]) -> ResultColumn:
     """Return the column of the result that is ordered by; add it if there is none."""
     if isinstance(node, Literal) and node.type == INT and isinstance(node.value, int):
         return node.value
@@ -114,6 +134,10 @@ def _find_column(node: SyntaxNode, query: Query, sql: str, added: list[SelectIte
     if isinstance(node, Name) and (not items or has_star or node.name in named):
         return node.name
     text = _cut(sql, node)
+    names = {item.name for item in _list_items(body)}
+    free = {each.name for each in find_free_names(node)}
+    if free and free <= names and not any(map(is_aggregate, walk(node))):
+        return ResultExpression(text)
     for item in (*items, *added):
         if _cut(sql, item.expression) == text:
             return item.name
@@ -124,6 +148,16 @@ def _find_column(node: SyntaxNode, query: Query, sql: str, added: list[SelectIte
     name = f"order by {text}"
     added.append(SelectItem(node, name, node.span, (Name(node.span, name),)))
     return name
+
+
+def _list_items(body: QueryBody) -> tuple[SelectItem, ...]:
+    """Return the items that name the columns of a result; none, if a star is one of them."""
+    match body:
+        case Query(body=inner) | SetOperation(left=inner):
+            return _list_items(inner)
+        case Select(items=items) if not any(isinstance(e.expression, Star) for e in items):
+            return items
+    return ()
 
 
 def _cut(sql: str, node: SyntaxNode) -> str:

@@ -6,11 +6,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from headrace.core.aggregates.canonical_text import canonical_text
-from headrace.core.expressions.parsing.syntax_tree import Name, SortItem, SyntaxNode
+from headrace.core.expressions.parsing.syntax_tree import (
+    Member,
+    Name,
+    SortItem,
+    SyntaxNode,
+    find_free_names,
+    replace_nodes,
+    walk,
+)
 from headrace.core.pipeline.clauses.keyed import Top
 from headrace.core.pipeline.text import TextPart
 from headrace.core.plan.nodes import RANK_COLUMN
-from headrace.core.plan.sql.items import Item, expand_items, resolve_position, write_select
+from headrace.core.plan.sql.conditions import has_query
+from headrace.core.plan.sql.items import (
+    Item,
+    expand_items,
+    has_aggregate,
+    is_aggregate,
+    resolve_position,
+    write_select,
+)
 from headrace.core.plan.sql.rankings import limit_query, write_sort_item
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.selects import NamedQueries, SelectBuilder
@@ -114,7 +130,7 @@ class QueryCompiler:
         if query.limit == 0:
             raise texts.reject("limit 0 leaves no row", places["limit"])
         hidden: list[Item] = []
-        order: list[tuple[SortItem, str]] = []
+        order: list[tuple[SortItem, list[TextPart]]] = []
         body = query.body
         if isinstance(body, Select):
             extra = None if body.is_distinct else hidden
@@ -125,18 +141,14 @@ class QueryCompiler:
         else:
             draft = self._build_body(body, path)
             named = [Item(n, place, Name(place, n)) for n, _, place in draft.columns]
-            order = [(each, self._find_result(each, named)) for each in query.order_by]
+            where = "after a union"
+            order = [(e, self._order_by_result(e.expression, named, where)) for e in query.order_by]
         visible = [c for c in draft.columns if c[0] not in {item.name for item in hidden}]
         names = [name for name, _, _ in visible]
         if not draft.is_empty:
             relation = self.writer.write(draft, self.writer.choose_name(*path, "rows"))
             draft = Draft((relation,), relation.scope, draft.tables, places=draft.places)
-        by = []
-        for item, name in order:
-            span = item.expression.span
-            by.append(
-                write_sort_item(item, [TextPart(span.start, span.end, quote_name(name))], texts)
-            )
+        by = [write_sort_item(item, parts, texts) for item, parts in order]
         draft.clauses["top"] = Top.model_construct(n=query.limit + query.offset, by=tuple(by))
         draft.places = {**draft.places, "top": places["order"], "select": places["order"]}
         relation = self.writer.write(draft, self.writer.choose_name(*path, "top"))
@@ -154,48 +166,95 @@ class QueryCompiler:
         query: Query,
         select: Select,
         scope: Scope,
-        order: list[tuple[SortItem, str]],
+        order: list[tuple[SortItem, list[TextPart]]],
         hidden: list[Item] | None,
     ) -> list[Item]:
-        """Find the columns of `order by`, and return those that the result does not have."""
+        """Write `order by` over the columns of the result, and return those that it does not have.
+
+        With `hidden` None, there can be no others.
+        """
         items = expand_items(select, scope, self.texts)
         added: list[Item] = []
         for each in query.order_by:
             node = each.expression
-            item = resolve_position(node, items, self.texts)
-            if item is None and isinstance(node, Name):
-                item = next((i for i in items if i.name == node.name), None)
+            is_of_result = self._reads_results(node, items, scope)
+            item = None if is_of_result else self._find_item(node, items, scope, added)
+            if item is None and (hidden is None or is_of_result):
+                where = "after select distinct" if hidden is None else "beside names of the result"
+                order.append((each, self._order_by_result(node, items, where)))
+                continue
             if item is None:
-                text = canonical_text(self.texts.resolve_tree(node, scope))
-                item = next(
-                    (
-                        i
-                        for i in (*items, *added)
-                        if canonical_text(self.texts.resolve_tree(i.node, scope)) == text
-                    ),
-                    None,
-                )
-            if item is None:
-                if hidden is None:
-                    message = "after select distinct, only columns of the result can be ordered by"
-                    raise self.texts.reject(message, node.span)
                 name = f"order by {self.texts.cut(node.span)}"
                 item = Item(name, node.span, node)
                 added.append(item)
-                hidden.append(item)
-            order.append((each, item.name))
+            order.append((each, _write_column(node, item.name)))
+        if hidden is not None:
+            hidden.extend(added)
         return added
 
-    def _find_result(self, item: SortItem, items: list[Item]) -> str:
-        node = item.expression
-        found = resolve_position(node, items, self.texts)
-        if found is None and isinstance(node, Name):
-            found = next((each for each in items if each.name == node.name), None)
-        if found is None:
-            message = "after a union, only columns of the result can be ordered by"
-            hint = f"they are {', '.join(each.name for each in items)}"
-            raise self.texts.reject(message, node.span, hint)
-        return found.name
+    def _find_item(
+        self, node: SyntaxNode, items: list[Item], scope: Scope, added: list[Item]
+    ) -> Item | None:
+        """Return the item that an expression of `order by` means as a whole."""
+        item = resolve_position(node, items, self.texts)
+        if item is None and isinstance(node, Name):
+            item = next((each for each in items if each.name == node.name), None)
+        if item is None:
+            text = self._canonical(node, scope)
+            same = (each for each in (*items, *added) if self._canonical(each.node, scope) == text)
+            item = next(same, None)
+        return item
+
+    def _reads_results(self, node: SyntaxNode, items: list[Item], scope: Scope) -> bool:
+        """Whether a name in an expression means a column of the result that is none of the rows."""
+        named = {item.name: item.node for item in items}
+        return not isinstance(node, Name) and any(
+            not scope.has(each)
+            or self._canonical(each, scope) != self._canonical(named[each.name], scope)
+            for each in _list_names(node)
+            if each.name in named
+        )
+
+    def _canonical(self, node: SyntaxNode, scope: Scope) -> str:
+        return canonical_text(self.texts.resolve_tree(node, scope))
+
+    def _order_by_result(self, node: SyntaxNode, items: list[Item], where: str) -> list[TextPart]:
+        """Return the parts of an expression of `order by` over the columns of the result.
+
+        Raises RejectedQuery.
+        """
+        item = resolve_position(node, items, self.texts)
+        if item is not None:
+            return _write_column(node, item.name)
+        names = [each.name for each in items]
+        is_known = all(each.name in names for each in find_free_names(node))
+        has_tables = any(isinstance(each, Member) for each in walk(node))
+        if not is_known or has_tables or has_query(node) or has_aggregate(node):
+            message = f"{where}, only columns of the result can be ordered by"
+            raise self.texts.reject(message, node.span, f"they are {', '.join(names)}")
+
+        def find(each: SyntaxNode, bound: frozenset[str]) -> str | None:
+            is_free = isinstance(each, Name) and each.name not in bound
+            return quote_name(each.name) if isinstance(each, Name) and is_free else None
+
+        return self.texts.parts(node, Scope(), find)
+
+
+def _list_names(node: SyntaxNode) -> list[Name]:
+    """Return the free names in an expression that are not inside of aggregates."""
+    names = list[Name]()
+
+    def visit(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+        if isinstance(each, Name) and each.name not in bound:
+            names.append(each)
+        return each if is_aggregate(each) else None
+
+    replace_nodes(node, visit)
+    return names
+
+
+def _write_column(node: SyntaxNode, name: str) -> list[TextPart]:
+    return [TextPart(node.span.start, node.span.end, quote_name(name))]
 
 
 @dataclass(slots=True)

@@ -250,6 +250,14 @@ MISTAKES = {
             " aggregate [compute it in a query in from (...)]"
         ],
     ),
+    "order by the result and the rows": (
+        "select customer, count(*) as n from orders group by customer order by n + max(amount)"
+        " limit 3",
+        [
+            "n + max(amount): beside names of the result, only columns of the result can be ordered"
+            " by [they are customer, n]"
+        ],
+    ),
     "in below or by an inequality": (
         "select id from orders o where amount > 1 or exists (select 1 from payments where"
         " paid > o.amount)",

@@ -99,6 +99,10 @@ QUERIES = [
     "select {t}.id, u.z as v from {t} join u on ({t}.x = u.y and z = 1) or ({t}.x = u.y and z = 2)",
     "select id, z as v from {t} join u using (id)",
     "select id, z as v from {t} natural left join u",
+    "select id, x + 10 as v from {t} order by v % 3 desc nulls last, id limit 2",
+    "select distinct x % 2 as id, s as v from {t} order by length(v) + id desc, v limit 2",
+    "select id, x as v from {t} union all select y, z from u order by id + v desc, id limit 3",
+    "select x as id, count(*) as v from {t} group by x order by v % 2, id desc limit 2",
 ]
 
 
@@ -132,3 +136,18 @@ def test_rows_are_those_of_duckdb(headrace: Headrace) -> None:
     for at, query in enumerate(queries):
         wanted = database.execute(f"select id, cast(v as string) as v from ({query})").fetchall()
         assert found[at] == Counter(wanted), query
+
+
+def test_names_in_an_order_mean_columns_of_the_result_first(headrace: Headrace) -> None:
+    rows = [{"id": 1, "v": 5}, {"id": 2, "v": 3}, {"id": 3, "v": 4}]
+    Path("o.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first = "select 0 - id as id, v from 'o.jsonl' order by id % 3, v limit 1"
+    for query, wanted in {
+        first: {"id": -2, "v": 3},
+        f"select v as id, id as v from ({first}) order by id + 1 limit 1": {"id": 3, "v": -2},
+        "select v as id, id as v from 'o.jsonl' order by id + 1 limit 1": {"id": 3, "v": 2},
+        "select 0 - v as v from 'o.jsonl' order by 0 - v limit 1": {"v": -3},
+        "select sum(v) as v from 'o.jsonl' group by id order by sum(v) limit 1": {"v": 3},
+    }.items():
+        ran = headrace("query", query, "--format", "json")
+        assert [json.loads(line) for line in ran.out.splitlines()] == [wanted], ran.err

@@ -17,7 +17,8 @@ import duckdb
 import polars as pl
 
 from headrace.core.types.change_columns import CHANGE
-from tests.support.reference.random_sql import TABLES, SqlDrawing
+from tests.support.reference.random_sql import SqlDrawing, write_duckdb
+from tests.support.reference.random_sql_values import TABLES, TIME
 from tests.support.runtime.committed_output import Values, shown
 
 Splits = list[list[dict[str, Any]]]
@@ -75,7 +76,13 @@ class RandomTables:
         """Draw tables, and that many queries over them."""
         kinds = dict(zip(TABLES, random.choices([*WEIGHTS], [*WEIGHTS.values()], k=3), strict=True))
         splits = {f"{name}_rows": draw_splits(random, name, rows) for name in TABLES}
-        return cls(kinds, splits, [SqlDrawing(random).query() for _ in range(queries)])
+        facts = [name for name, kind in kinds.items() if kind == "facts"]
+        return cls(kinds, splits, [SqlDrawing(random, facts).query() for _ in range(queries)])
+
+    def list_columns(self, name: str) -> dict[str, str]:
+        """Return the types of the columns of a table."""
+        time = {TIME: "timestamp"} if self.kinds[name] == "facts" else {}
+        return {**TABLES[name], **time}
 
     def write_pipeline(
         self,
@@ -98,7 +105,7 @@ class RandomTables:
         lines.append("steps:")
         for name in TABLES:
             clauses = self._fill(name, KINDS[self.kinds[name]].step)
-            selected = ", ".join(TABLES[name])
+            selected = ", ".join(self.list_columns(name))
             lines.append(f"  {name}: {{from: {name}_rows, {clauses}select: [{selected}]}}")
         for at, query in enumerate(self.queries):
             lines += [f"  q{at}:", "    sql: >-", f"      {query}"]
@@ -123,9 +130,10 @@ class RandomTables:
         with duckdb.connect(config={"threads": 1, "default_null_order": order}) as database:
             for name in TABLES:
                 rows = [row for each in (splits or self.splits)[f"{name}_rows"] for row in each]
-                database.register("arrived", to_frame(name, rows).to_arrow())
+                frame = to_frame(name, rows).with_columns(pl.col(TIME).dt.replace_time_zone(None))
+                database.register("arrived", frame.to_arrow())
                 sql = self._fill(name, KINDS[self.kinds[name]].rows)
-                columns = ", ".join(TABLES[name])
+                columns = ", ".join(f'"{column}"' for column in self.list_columns(name))
                 database.execute(f"create table {name} as select {columns} from ({sql})")
                 database.unregister("arrived")
             yield database
@@ -139,8 +147,13 @@ class RandomTables:
     ) -> Counter[Values]:
         """Return these columns of the rows of a query as DuckDB computes them."""
         listed = ", ".join(f'"{name}"' for name in names) or "*"
-        rows = database.execute(f"select {listed} from ({query}) as result").fetchall()
-        return Counter(map(shown, rows))
+        sql = f"select {listed} from ({write_duckdb(query)}) as result"
+        rows = database.execute(sql).fetchall()
+        return Counter(shown(map(_in_utc, row)) for row in rows)
+
+
+def _in_utc(value: object) -> object:
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
 
 
 def draw_splits(random: Random, name: str, count: int) -> Splits:

@@ -153,14 +153,25 @@ def add_full_sinks(text: str) -> str:
 
 def waits_for_watermarks(plan: nodes.Plan) -> bool:
     """Whether a step emits rows only when the watermark has passed their time."""
-    operations = [
-        operation for part in plan if isinstance(part, nodes.Step) for operation in part.operations
-    ]
-    return any(
-        (isinstance(each, nodes.WindowedOperation) and each.window is not None)
-        or (isinstance(each, nodes.Dedup) and each.changes is None and each.uses_event_time)
-        for each in operations
-    )
+    return bool(find_waiting_parts(plan))
+
+
+def find_waiting_parts(plan: nodes.Plan) -> set[str]:
+    """Return the parts whose rows come only when the watermark has passed their time."""
+    waiting = set[str]()
+    for part in plan:
+        operations = part.operations if isinstance(part, nodes.Step) else ()
+        inputs = {edge.producer for edge in plan.edges if edge.consumer == part.name}
+        if any(map(_waits, operations)) or inputs & waiting:
+            waiting.add(part.name)
+    return waiting
+
+
+def _waits(operation: nodes.Operation) -> bool:
+    if isinstance(operation, nodes.Dedup):
+        return operation.changes is None and operation.uses_event_time
+    is_windowed = isinstance(operation, nodes.WindowedOperation) and operation.window is not None
+    return is_windowed or isinstance(operation, nodes.Over)
 
 
 def compare_sinks(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -24,8 +25,8 @@ import polars.selectors as cs
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.plan import nodes
-from tests.support.reference.random_sql import TABLES
 from tests.support.reference.random_sql_tables import RandomTables, to_frame
+from tests.support.reference.random_sql_values import TABLES
 from tests.support.runtime.committed_output import Values, ended, shown
 from tests.support.runtime.memory_pipelines import (
     bounds_of,
@@ -66,7 +67,7 @@ def compare_queries(spark: SparkSession, seed: str, queries: int = AT_ONCE) -> C
         own = spark.newSession()
         with hurried(own), ThreadPoolExecutor(THREADS) as threads:
             for name in TABLES:
-                create_view(own, name, database.table(name).fetchall())
+                create_view(own, name, tables.list_columns(name), database.table(name).fetchall())
             results = threads.map(lambda sql: run_spark(own, sql), tables.queries)
             for at, (sql, wanted) in enumerate(zip(tables.queries, results, strict=True)):
                 found.equal += wanted.total()
@@ -143,16 +144,21 @@ def _read_parts(folder: Path) -> Counter[Values]:
     return Counter(shown(row) for each in frames for row in each.select(cs.exclude("^_.*$")).rows())
 
 
-def create_view(spark: SparkSession, name: str, rows: Sequence[Sequence[object]]) -> None:
+def create_view(
+    spark: SparkSession, name: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]
+) -> None:
     """Create a view of rows, which are a part of the query: a scan would start jobs of its own."""
-    values = ", ".join(
-        f"({', '.join('null' if value is None else repr(value) for value in row)})" for row in rows
-    )
+
+    def write(value: object) -> str:
+        text = str(value) if isinstance(value, datetime) else value
+        return "null" if text is None else repr(text)
+
+    values = ", ".join(f"({', '.join(map(write, row))})" for row in rows)
     if not rows:
-        values = f"({', '.join('null' for _ in TABLES[name])})"
+        values = f"({', '.join('null' for _ in columns)})"
     where = "" if rows else " where false"
-    table = f"values {values} as {name}({', '.join(TABLES[name])})"
-    casts = (f"cast({column} as {type}) as {column}" for column, type in TABLES[name].items())
+    table = f"values {values} as {name}({', '.join(columns)})"
+    casts = (f"cast({column} as {type}) as {column}" for column, type in columns.items())
     select = ", ".join(casts)
     spark.sql(f"create or replace temp view {name} as select {select} from {table}{where}")
 

@@ -12,6 +12,7 @@ import click
 from headrace.cli.batch.options import add_batch_options, check_options
 from headrace.cli.completion import PipelineFile
 from headrace.cli.errors import Refusal
+from headrace.cli.garbage_collection import suspend_garbage_collection
 from headrace.cli.pipeline_file import add_home_option, add_set_option, paint_problem
 
 if TYPE_CHECKING:
@@ -104,12 +105,12 @@ def query(
         raise click.UsageError("--follow does not go with --batch, which reads what is there", ctx)
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
     check_process_limits(spark=batch)
-    from headrace.cli.shell_query.pipeline import QueryInputs
+    with suspend_garbage_collection():
+        from headrace.cli.shell_query.execution import run_tasks
+        from headrace.cli.shell_query.pipeline import QueryInputs
 
-    tables = _load_tables(pipeline, overrides)
-    planned = _plan_query(sql, QueryInputs(tables, home, follow, skip_bad))
-    from headrace.cli.shell_query.execution import run_tasks
-
+        tables = _load_tables(pipeline, overrides)
+        planned = _plan_query(sql, QueryInputs(tables, home, follow, skip_bad))
     if batch:
         from headrace.cli.batch.query_run import run_on_spark
 

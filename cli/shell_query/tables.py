@@ -27,6 +27,8 @@ from headrace.core.pipeline.model import Source
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.source_file import SourceText
 from headrace.core.types.data_types import quote_name
+from headrace.state.savepoints.names import get_document_path
+from headrace.state.storage.names import get_home_folder
 
 if TYPE_CHECKING:
     from headrace.cli.state.sql_tables import Table
@@ -172,11 +174,18 @@ def _find_state(name: str, home: str) -> Table | None:
 
 
 def _is_snapshot(what: str, home: str) -> bool:
-    """Whether this is a savepoint, or a job with checkpoints."""
-    from headrace.state.savepoints import names
+    """Whether this is a savepoint, or a job with checkpoints.
+
+    Files are told from jobs by their names, as reading state needs imports that take time.
+    """
+    if os.path.isfile(get_document_path(what)):
+        return True
+    job, _, _ = what.partition("@")
+    if not os.path.isdir(get_home_folder(home, job)):
+        return False
     from headrace.state.savepoints.snapshot_lookup import find_job
 
-    return os.path.isfile(names.get_document_path(what)) or find_job(what, home) is not None
+    return find_job(what, home) is not None
 
 
 def _read_state(what: str, table: str, home: str) -> Table:

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from headrace.cli.control.client import JobClient
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
+from tests.support.cli.command_process import start_headrace
 from tests.support.cli.processes import ended, limited, met, start
-
-HEADRACE = (sys.executable, "-m", "headrace.cli")
 
 COUNTED = """\
 name: counted
@@ -65,9 +63,7 @@ def stuck(rows):
 def asking(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A command that was started; both streams are pipes."""
     pipe = subprocess.PIPE
-    return limited(
-        subprocess.Popen([*HEADRACE, *arguments], cwd=folder, stdout=pipe, stderr=pipe, text=True)
-    )
+    return limited(start_headrace(*arguments, cwd=folder, stdout=pipe, stderr=pipe, text=True))
 
 
 def answered(process: subprocess.Popen[str]) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.cli.command_process import start_headrace
 from tests.support.cli.processes import ended, limited
 
-HEADRACE = (sys.executable, "-m", "headrace.cli")
 SOON_S = 30.0
 GENERATED = "generate: {rows: 3, columns: {x: id}}"
 TEXT = """\
@@ -62,9 +61,7 @@ def run_to_end(folder: Path, *arguments: str) -> tuple[int, str]:
     """Return the exit status and all output; standard input is a pipe that nobody writes."""
     pipe = subprocess.PIPE
     process = limited(
-        subprocess.Popen(
-            [*HEADRACE, *arguments], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-        ),
+        start_headrace(*arguments, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True),
         SOON_S,
     )
     return process.wait(), "".join(ended(process))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
+from tests.support.cli.command_process import run_headrace
 from tests.support.cli.worker_jobs import (
-    HEADRACE,
     read_events,
     read_rows,
     running_job,
@@ -81,7 +80,7 @@ def write_files(folder: Path, numbers: range) -> None:
 
 def ask(folder: Path, *arguments: str) -> str:
     """Return the output of a command that succeeds."""
-    done = subprocess.run([*HEADRACE, *arguments], cwd=folder, capture_output=True, text=True)
+    done = run_headrace(*arguments, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -3,15 +3,14 @@
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.cli.command_process import run_headrace
 from tests.support.cli.worker_jobs import (
-    HEADRACE,
     is_alive,
     read_events,
     read_rows,
@@ -112,13 +111,8 @@ def test_two_workers_give_the_rows_of_one_process(tmp_path: Path, parallelism: s
         folder.mkdir()
         write_inputs(folder)
         (folder / "windowed.yaml").write_text(WINDOWED)
-        done = subprocess.run(
-            [*HEADRACE, "run", "windowed.yaml", "--workers", workers, "--parallelism", parallelism],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        options = ("--workers", workers, "--parallelism", parallelism)
+        done = run_headrace("run", "windowed.yaml", *options, cwd=folder, timeout=120)
         assert done.returncode == 0, done.stderr
         rows[workers] = [canonical(read_rows(folder / name)) for name in ("all", "totals")]
         assert "mapped by" in done.stdout

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import random
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.cli.worker_jobs import HEADRACE, read_rows
+from tests.support.cli.command_process import run_headrace
+from tests.support.cli.worker_jobs import read_rows
 
 LIMIT_S = 90
 """Far longer than a run takes on a busy machine."""
@@ -100,13 +100,7 @@ def run(folder: Path, text: str, *options: str) -> list[str]:
     folder.mkdir()
     (folder / "exchanges.yaml").write_text(text)
     (folder / "slow.py").write_text(SLOW)
-    done = subprocess.run(
-        [*HEADRACE, "run", "exchanges.yaml", *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+    done = run_headrace("run", "exchanges.yaml", *options, cwd=folder, timeout=LIMIT_S)
     assert done.returncode == 0, f"{text}\n{done.stderr}"
     return sorted(
         f"{sink.name}: {json.dumps(row, sort_keys=True)}"

@@ -9,16 +9,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
-from tests.support.cli.processes import RUN, ended, finished, limited, start, stop_behind
+from tests.support.cli.command_process import run_headrace, start_headrace
+from tests.support.cli.processes import ended, finished, limited, start, stop_behind
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.proxy import INITIALISE, LISTENERS, Harm, Proxied, between
 from tests.support.kafka.topics import Topics
@@ -72,12 +73,9 @@ class Made:
     def begun(self, *arguments: str, fault: str = "") -> subprocess.Popen[str]:
         """Run something."""
         environment = os.environ | ({"HEADRACE_FAULT": fault} if fault else {})
-        pipe, command = subprocess.PIPE, [*RUN, *arguments]
-        return limited(
-            subprocess.Popen(
-                command, cwd=self.folder, stdout=pipe, stderr=pipe, text=True, env=environment
-            )
-        )
+        pipe = subprocess.PIPE
+        options: Any = {"cwd": self.folder, "stdout": pipe, "stderr": pipe, "env": environment}
+        return limited(start_headrace("run", *arguments, text=True, **options))
 
     def ends(self, *arguments: str, status: int = 0) -> str:
         """Run it to its end, as fast as it can; what it said."""
@@ -87,8 +85,7 @@ class Made:
 
     def asks(self, command: str, *arguments: str) -> str:
         """Another command, which does it; what it said."""
-        whole = [sys.executable, "-m", "headrace.cli", command, *arguments]
-        done = subprocess.run(whole, cwd=self.folder, capture_output=True, text=True, check=False)
+        done = run_headrace(command, *arguments, cwd=self.folder)
         assert done.returncode == 0, done.stderr
         return done.stderr
 

@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import termios
 import threading
 import time
@@ -19,8 +18,9 @@ from typing import IO
 from typing import AnyStr as T
 
 from headrace.core.job.signals import REPEAT_S
+from tests.support.cli.command_process import HEADRACE, start_headrace
 
-RUN = (sys.executable, "-m", "headrace.cli", "run")
+RUN = (*HEADRACE, "run")
 CONTROL = re.compile(r"\x1b\[(\d*)([A-Za-z])|\r\n|\n|\r")
 
 
@@ -46,7 +46,7 @@ def start(folder: Path, *arguments: str, longest_s: float = LONGEST_S) -> subpro
     """Start it in a folder; both streams are pipes."""
     pipe = subprocess.PIPE
     return limited(
-        subprocess.Popen([*RUN, *arguments], cwd=folder, stdout=pipe, stderr=pipe, text=True),
+        start_headrace("run", *arguments, cwd=folder, stdout=pipe, stderr=pipe, text=True),
         longest_s,
     )
 
@@ -100,8 +100,8 @@ class OnTerminal:
         termios.tcsetwinsize(theirs, (24, 80))
         environment = os.environ | {"TERM": "xterm"}
         self.process = limited(
-            subprocess.Popen(
-                [*RUN, *arguments], cwd=folder, stdout=theirs, stderr=theirs, env=environment
+            start_headrace(
+                "run", *arguments, cwd=folder, stdout=theirs, stderr=theirs, env=environment
             )
         )
         os.close(theirs)

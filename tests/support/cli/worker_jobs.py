@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,8 +14,7 @@ from typing import Any
 from headrace.cli.control.client import JobClient, NoAnswer, NotListening
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-
-HEADRACE = (sys.executable, "-m", "headrace.cli")
+from tests.support.cli.command_process import run_headrace, start_headrace
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
@@ -34,8 +32,8 @@ def running_job(
 ) -> Iterator[subprocess.Popen[str]]:
     (folder / "job.yaml").write_text(text)
     with open(folder / "log", "a") as log:
-        job = subprocess.Popen(
-            [*HEADRACE, "run", "job.yaml", "--log", "json", *arguments],
+        job = start_headrace(
+            *("run", "job.yaml", "--log", "json", *arguments),
             cwd=folder,
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -71,19 +69,12 @@ def wait_for_events(folder: Path, kind: str, count: int) -> None:
 
 
 def start_command(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*HEADRACE, *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    pipe = subprocess.PIPE
+    return start_headrace(*arguments, cwd=folder, stdout=pipe, stderr=pipe, text=True)
 
 
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    with start_command(folder, *arguments) as process:
-        out, err = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+    return run_headrace(*arguments, cwd=folder, timeout=120)
 
 
 def fetch_job(folder: Path, name: str) -> dict[str, Any]:

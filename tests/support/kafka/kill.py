@@ -25,7 +25,8 @@ from tempfile import mkdtemp
 from headrace.cli.control.client import JobClient, NoAnswer, NotListening
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from tests.support.cli.processes import RUN, limited
+from tests.support.cli.command_process import start_headrace
+from tests.support.cli.processes import finished, limited
 from tests.support.cli.worker_failures import LOSS, WorkerFailures
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.broker_failures import Trouble
@@ -190,8 +191,7 @@ class Fired:
         """Check that a second run is refused while the job runs."""
         held, holder = self._client().home.find_holder()
         if held and holder is not None and holder.pid == process.pid:
-            command = [*RUN, "p.yaml"]
-            second = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+            second = finished(self.folder, "p.yaml")
             assert second.returncode == 3, second.stderr
 
     def finish(self) -> None:
@@ -236,14 +236,14 @@ class Fired:
             self.seen.add(topic.removeprefix(f"{self.name}-"), record)
 
     def _begun(self, fault: str = "") -> subprocess.Popen[str]:
-        command = [*RUN, "p.yaml", *self.failures.draw_options(self.workers)]
+        command = ["run", "p.yaml", *self.failures.draw_options(self.workers)]
         if self.savepoint and Path(self.savepoint, "savepoint.json").exists():
             command += ["--from-savepoint", self.savepoint]
         self.savepoint = ""
         environment = os.environ | ({"HEADRACE_FAULT": fault} if fault else {})
         with (self.folder / "said").open("w") as said:
-            process = subprocess.Popen(
-                command, cwd=self.folder, stderr=said, text=True, env=environment
+            process = start_headrace(
+                *command, cwd=self.folder, stderr=said, text=True, env=environment
             )
         return limited(process, 2 * DONE_S)
 

@@ -27,7 +27,8 @@ from headrace.state.savepoints.names import is_unfinished
 from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
-from tests.support.cli.processes import RUN, limited
+from tests.support.cli.command_process import start_headrace
+from tests.support.cli.processes import limited
 from tests.support.cli.worker_failures import LOSS, WorkerFailures
 from tests.support.recovery.kill_times import moments
 from tests.support.recovery.killed_job import RATE, Output, write_job
@@ -122,8 +123,10 @@ class Killed:
 
     def _begun(self) -> subprocess.Popen[str]:
         with (self.folder / "said").open("w") as said:
-            command = [*RUN, "p.yaml", *self.failures.draw_options(self.workers)]
-            process = subprocess.Popen(command, cwd=self.folder, stderr=said, text=True)
+            options = self.failures.draw_options(self.workers)
+            process = start_headrace(
+                "run", "p.yaml", *options, cwd=self.folder, stderr=said, text=True
+            )
         return limited(process, 100 * LONGEST_S)
 
     def _asks(self) -> Iterator[None]:

@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from tests.support.cli.processes import RUN, ended, limited
+from tests.support.cli.command_process import start_headrace
+from tests.support.cli.processes import ended, limited
 from tests.support.tables.databases import Database, fresh_schema
 from tests.support.tables.postgres import running
 
@@ -63,8 +64,8 @@ class KilledSqlJob:
         environment = os.environ | {"DB": self.database.url} | {"HEADRACE_FAULT": fault}
         pipe = subprocess.PIPE
         return limited(
-            subprocess.Popen(
-                [*RUN, "p.yaml", "--log", "json", *arguments],
+            start_headrace(
+                *("run", "p.yaml", "--log", "json", *arguments),
                 cwd=self.folder,
                 stdout=pipe,
                 stderr=pipe,

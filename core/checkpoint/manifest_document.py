@@ -11,7 +11,7 @@ early versions did not declare all that they opened. So a manifest records the n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, field
@@ -103,6 +103,7 @@ class TopDocument(msgspec.Struct):
 
     rows: Count = field(name="rows")
     by: list[str] = field(name="by")
+    ties: Literal["rank", "dense_rank"] | None = field(name="ties", default=None)
 
 
 class UserAggregateDocument(msgspec.Struct):

@@ -20,6 +20,7 @@ from headrace.core.operators.changelog.subtracting_aggregate import (
     ExpiringAggregateOperator,
     SubtractingAggregateOperator,
 )
+from headrace.core.operators.changelog.tied_top import TiedTopOperator
 from headrace.core.operators.changelog.top import ChangelogTopOperator
 from headrace.core.operators.count_windows import PANES_STATE, CountWindowOperator
 from headrace.core.operators.dedup import (
@@ -63,6 +64,8 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
                 return EmptyResultOperator(operation, _build_aggregate, context)
             return _build_aggregate(operation, context)
         case nodes.Top(window=None):
+            if operation.has_ties:
+                return TiedTopOperator(operation, context)
             if operation.reads_retractions:
                 return RetractionTopOperator(operation, context)
             if operation.changelog_key is not None:

@@ -176,7 +176,7 @@ def _build_migrations(
             return [_migrate_subtracted_groups(keyed), migrate_ttl(keep=keyed.ttl is not None)]
         case nodes.Aggregate(reads_retractions=True):
             return [migrate_weighted_lists(_map_polars_types(get_read_columns(keyed)))]
-        case nodes.Top(reads_retractions=True):
+        case nodes.Top() if keyed.stores_pages or keyed.reads_retractions:
             return _build_retraction_top_migrations(keyed, _get_stored_types(step, keyed, plan))
         case nodes.Dedup() if keyed.changes is not None:
             return [migrate_ttl(keep=keyed.ttl is not None)]

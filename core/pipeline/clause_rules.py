@@ -242,6 +242,11 @@ def _check_window(window: Window, data: Data) -> Iterator[RuleViolation]:
         again = "trigger" if window.trigger else "lateness"
         message = f"window.{again}: a top that fires again is not built yet"
         yield RuleViolation(("window", again), message)
+    top = {str(name): value for name, value in data.items()}.get("top")
+    if isinstance(top, Mapping) and top.get("ties", "row_number") != "row_number":
+        message = "top: ties does not go with window"
+        hint = "rank the rows of windows in a step after this one, with the window in its key"
+        yield RuleViolation(("top", "ties"), message, hint)
 
 
 def _check_every(window: Window) -> Iterator[RuleViolation]:

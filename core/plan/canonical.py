@@ -126,6 +126,12 @@ def window_text(window: Window) -> str:
     return f"window {', '.join(parts)}"
 
 
+def top_text(top: nodes.Top) -> str:
+    """Return the canonical text of a `top`, without the changes that it reads."""
+    ties = f", ties {top.ties}" if top.has_ties else ""
+    return f"top {top.rows} by {', '.join(map(ranking_text, top.by))}{ties}"
+
+
 def ranking_text(ranking: nodes.Ranking) -> str:
     """Return the canonical text of a ranking of `top`."""
     end = parse_ordering(ranking.text)[0]
@@ -328,8 +334,8 @@ def _keyed_texts(operation: nodes.KeyedOperation) -> Iterator[str]:
     if window:
         yield window_text(window)
     match operation:
-        case nodes.Top(rows=rows, by=by):
-            yield f"top {rows} by {', '.join(map(ranking_text, by))}"
+        case nodes.Top():
+            yield top_text(operation)
         case nodes.Dedup():
             yield dedup_text(operation)
         case nodes.Over(columns=over_columns):

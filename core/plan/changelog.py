@@ -236,6 +236,8 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
             _check_ttl(operation, kind)
             names = tuple(column.name for column in operation.key)
             return Upsert(names, has_deletes=True, has_change_times=True)
+        case Top(window=None, ttl=None) if operation.has_ties:
+            return Retract(kind.key, has_change_times=True)
         case Top(window=None, ttl=None):
             names = tuple(column.name for column in operation.key)
             if operation.time_column:
@@ -399,7 +401,9 @@ def _infer_aggregation_kind(operation: Aggregate | Top, kind: Upsert) -> StreamK
     The others take retractions, into which upserts are converted before a step.
     """
     has_fixed_groups = all(_depends_on_key_only(column.value, kind) for column in operation.key)
-    if operation.window is not None or operation.ttl is not None or not has_fixed_groups:
+    has_ties = isinstance(operation, Top) and operation.has_ties
+    takes_upserts = has_fixed_groups and not has_ties
+    if operation.window is not None or operation.ttl is not None or not takes_upserts:
         clause = _clause(operation)
         message = f"{clause} does not take {describe_kind(kind)}"
         raise ChangelogNotSupported(message, LATER_STEP_HINT, clause)
@@ -428,6 +432,11 @@ def _infer_keyed_kind(operation: KeyedOperation) -> StreamKind:
             return Upsert(
                 (*names, *WINDOW_BOUNDS) if window.has_bounds else names, has_deletes=True
             )
+        case Top(window=None) if operation.has_ties:
+            if operation.ttl is not None:
+                message = "ttl does not go with ties: a row stays until others take its rank"
+                raise ChangelogNotSupported(message, "leave it out", "ttl")
+            return Retract(has_change_times=True)
         case Top(window=None):
             return Upsert((*names, RANK_COLUMN), has_change_times=True)
         case Dedup(keep="last"):

@@ -113,7 +113,8 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
                 yield f"window {describe_window(operation.window)}"
             if isinstance(operation, Top):
                 by = ", ".join(ranking.text for ranking in operation.by)
-                yield (f"top {operation.rows} by {by}{_format_changes(operation)}")
+                ties = f", ties: {operation.ties}" if operation.has_ties else ""
+                yield f"top {operation.rows} by {by}{ties}{_format_changes(operation)}"
             elif isinstance(operation, Apply):
                 yield f"apply {operation.code} to {', '.join(operation.input_columns.names)}"
             else:

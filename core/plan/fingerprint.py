@@ -54,7 +54,7 @@ from headrace.core.plan.canonical import (
     join_text,
     over_text,
     process_text,
-    ranking_text,
+    top_text,
     window_text,
 )
 from headrace.core.plan.formatting import format_changelog_suffix
@@ -279,9 +279,8 @@ def _operation_text(keyed: nodes.KeyedOperation) -> str:
         case nodes.Top() if keyed.time_column:
             keep = "last" if keyed.by[0].descending else "first"
             return f"dedup, keep {keep} by event time{_format_suffix(keyed)}"
-        case nodes.Top(rows=rows, by=by):
-            of = _format_suffix(keyed)
-            return f"top {rows} by {', '.join(map(ranking_text, by))}{of}"
+        case nodes.Top():
+            return f"{top_text(keyed)}{_format_suffix(keyed)}"
         case nodes.Dedup():
             return dedup_text(keyed)
         case nodes.Over():

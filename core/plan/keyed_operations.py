@@ -246,6 +246,7 @@ class KeyedOperationBuilder:
             written.n,
             by,
             self._build_ttl(self.step.ttl),
+            ties=written.ties,
         )
 
     def _build_ranking(self, text: Text) -> Ranking | None:

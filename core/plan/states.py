@@ -190,7 +190,7 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
             yield StateDescription("keys", "table", columns)
             if isinstance(keyed, Aggregate) and keyed.emits_empty:
                 yield StateDescription(EMITTED_STATE, "table", (("emitted", "boolean"),))
-            if isinstance(keyed, Top) and keyed.reads_retractions:
+            if isinstance(keyed, Top) and keyed.stores_pages:
                 counted = (("rows as they are now", "struct"), ("count", "bigint"))
                 yield StateDescription("ranking", "table", counted)
             elif keyed.stores_rows:
@@ -279,7 +279,7 @@ def _list_columns(keyed: KeyedOperation) -> tuple[tuple[str, str], ...]:
             return tuple(_list_partial_columns(keyed))
         case Top() if keyed.window is not None and keyed.reads_retractions:
             return (("rows", "array"),)
-        case Top(window=None) if keyed.reads_retractions:
+        case Top() if keyed.stores_pages:
             return (("first rows", "array"), ("pages of rows", "array"))
         case Top():
             return (("first rows", "array"),)

@@ -106,7 +106,7 @@ def _measure_keyed(
                 yield name, _measure_columns(columns, is_counted=True, unit="value")
         case Top(window=None) if keyed.stores_rows:
             row = [(f.name, f.type) for f in get_stored_columns(step, keyed, plan)]
-            name, counted = ("ranking", True) if keyed.reads_retractions else ("rows", False)
+            name, counted = ("ranking", True) if keyed.stores_pages else ("rows", False)
             yield name, _measure_columns([*key, *row], is_counted=counted)
 
 

@@ -218,6 +218,8 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
             clause = "top" if isinstance(keyed, Top) else "aggregate"
             by = ", ".join(keyed.changelog_key or ())
             return clause, f"the row of every {by} is stored until a change deletes it", ""
+        case Top(window=None, key=(_, *_)) if keyed.has_ties:
+            return "top", message, ""
         case (
             Aggregate(window=None, ttl=None, key=(_, *_)) | Top(window=None, ttl=None, key=(_, *_))
         ):

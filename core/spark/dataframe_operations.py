@@ -265,7 +265,9 @@ def rank_rows(rows: DataFrame, operation: nodes.Top, wanted: Columns) -> DataFra
             keyed = _add_last_time(keyed, windows.last_time_aggregate, keys)
     elif window is not None and EVENT_TIME in wanted:
         keyed, time = _add_last_time(keyed, f"max({EVENT_TIME})", keys), LAST_TIME
-    first = _add_rank(keyed, keys, by).where(f"{RANK_COLUMN} <= {operation.rows}")
+    if not operation.has_ties:
+        by += _order_columns(descending=False)
+    first = _add_rank(keyed, keys, by, operation.ties).where(f"{RANK_COLUMN} <= {operation.rows}")
     shown = _select_columns(first, wanted, {nodes.RANK_COLUMN: RANK_COLUMN, EVENT_TIME: time})
     return shown if types_match(shown, wanted) else None
 
@@ -311,7 +313,7 @@ def _sort_columns(operation: nodes.Top) -> list[Column] | None:
                 by.append(column.desc_nulls_first())
             case _:
                 by.append(column.desc_nulls_last())
-    return [*by, *_order_columns(descending=False)]
+    return by
 
 
 def _order_columns(*, descending: bool) -> list[Column]:
@@ -322,11 +324,14 @@ def _order_columns(*, descending: bool) -> list[Column]:
     return [part.desc() if descending else part.asc() for part in parts]
 
 
-def _add_rank(rows: DataFrame, keys: Sequence[str], by: Sequence[Column]) -> DataFrame:
+def _add_rank(
+    rows: DataFrame, keys: Sequence[str], by: Sequence[Column], function: str = "row_number"
+) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    return rows.withColumn(RANK_COLUMN, f.row_number().over(Window.partitionBy(*keys).orderBy(*by)))
+    rank: Column = getattr(f, function)()
+    return rows.withColumn(RANK_COLUMN, rank.over(Window.partitionBy(*keys).orderBy(*by)))
 
 
 def _add_last_time(rows: DataFrame, last: str, keys: Sequence[str]) -> DataFrame:

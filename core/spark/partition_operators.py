@@ -21,6 +21,7 @@ from headrace.core.dataflow.operator_factory import SubtaskSlice, compile_steps
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.expressions.checked_expressions import CheckedExpressions
 from headrace.core.expressions.typed import NOWHERE, ColumnReference, is_fallible
+from headrace.core.operators.changelog.weighted_rows import merge_rows, repeat_rows
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.lookup.client import LookupClient
 from headrace.core.operators.lookup.lookup_join import look_up_rows
@@ -31,7 +32,8 @@ from headrace.core.spark.columns import Columns
 from headrace.core.spark.executor_context import ExecutorContext
 from headrace.core.spark.expressions import translate_column, try_analysis
 from headrace.core.types.data_types import DOUBLE, FLOAT, INT
-from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US, WEIGHT
+from headrace.core.types.frames import concat_chunks
 from headrace.core.types.key_groups import compute_key_groups
 
 if TYPE_CHECKING:
@@ -92,15 +94,20 @@ class PartitionOperator:
     def _number_outputs(self, outputs: Iterator[Output]) -> Iterator[tuple[int, pl.DataFrame]]:
         numbers = {name: at for at, (name, _) in enumerate(self.outputs)}
         last = _LastRows(self.upsert.key) if self.upsert else None
+        weighted = list[pl.DataFrame]()
         for stream, frame in outputs:
             if stream == OFFLOAD or stream not in numbers:
                 continue
             if last is not None and DELETE in frame.columns:
                 last.put(frame)
+            elif WEIGHT in frame.columns:
+                weighted.append(frame)
             else:
                 yield numbers[stream], frame
         if last is not None and (rows := last.rows()) is not None:
             yield numbers[self.step.name], rows
+        if weighted:
+            yield numbers[self.step.name], repeat_rows(merge_rows(concat_chunks(weighted)))
 
 
 class _LastRows:

@@ -13,7 +13,7 @@ from headrace.core.operators.changelog.conversion import (
     LIST_PREFIX,
     explode_rows,
 )
-from headrace.core.operators.changelog.ordered_pages import PAGE
+from headrace.core.operators.changelog.ordered_pages import GROUP, PAGE
 from headrace.core.operators.changelog.retraction_top import get_ranked_columns
 from headrace.core.operators.changelog.rows import (
     IS_DELETE,
@@ -22,6 +22,7 @@ from headrace.core.operators.changelog.rows import (
     VERSION,
     select_newest,
 )
+from headrace.core.operators.changelog.tied_top import compute_ranks
 from headrace.core.operators.changelog.top import IS_COMPLETE, RERANK_AFTER
 from headrace.core.operators.changelog.weighted_rows import consolidate, repeat_rows
 from headrace.core.operators.folds import get_row_types
@@ -48,7 +49,7 @@ def build_group_columns(
         case nodes.ChangelogConversion():
             stored = {**row, WEIGHT: pl.Int64()}
             return {f"{LIST_PREFIX}{name}": pl.List(type) for name, type in stored.items()}
-        case nodes.Top(reads_retractions=True):
+        case nodes.Top() as top if top.stores_pages:
             best = {BEST_ROWS: pl.List(pl.Struct(row)), NEWEST_TIME: to_polars(TIMESTAMP)}
             return {**best, **get_ranked_columns(row)}
     if isinstance(meaning.operation, nodes.Top):
@@ -72,11 +73,14 @@ def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
         return _read_converted_rows(meaning, table)
     if isinstance(meaning.operation, nodes.Top):
         pages = get_ranked_columns(get_row_types(table.schema, BEST_ROWS))
-        shown = table.drop(pages, strict=False).with_columns(
-            pl.col(BEST_ROWS).list.head(meaning.operation.rows)
-        )
+        shown = table.drop(pages, strict=False)
+        ranks = None
+        if meaning.operation.has_ties:
+            ranks = _list_ranks(shown, meaning.operation)
+        else:  # a list may have more rows
+            shown = shown.with_columns(pl.col(BEST_ROWS).list.head(meaning.operation.rows))
         names = meaning.key.names
-        rows = explode_stored_rows(shown, BEST_ROWS, meaning.key, names, "rank")
+        rows = explode_stored_rows(shown, BEST_ROWS, meaning.key, names, "rank", ranks)
         if time := meaning.operation.time_column:  # of its single row
             rows = rows.with_columns(pl.col(time).alias(NEWEST_TIME)).drop(
                 time, rows.columns[len(names)]
@@ -84,6 +88,19 @@ def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
         return rows.drop(ROW_ID, IS_COMPLETE, VERSION, RERANK_AFTER, strict=False)
     rows = table.select(EMITTED_ROW, NEWEST_TIME).unnest(EMITTED_ROW)
     return rows.drop(meaning.hidden_aggregates, strict=False)
+
+
+def _list_ranks(groups: pl.DataFrame, top: nodes.Top) -> pl.Series:
+    """Return the lists of the ranks of the emitted rows of each group."""
+    import polars as pl
+
+    rows = groups.select(BEST_ROWS).with_row_index(GROUP).explode(BEST_ROWS, empty_as_null=False)
+    rows = rows.unnest(BEST_ROWS).with_columns(pl.lit(1, dtype=pl.Int64).alias(WEIGHT))
+    ranks = rows.select(GROUP).hstack([compute_ranks(rows, top)])
+    lists = ranks.group_by(GROUP, maintain_order=True).agg(nodes.RANK_COLUMN)
+    numbered = groups.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias(GROUP))
+    joined = numbered.join(lists, on=GROUP, how="left", maintain_order="left")
+    return joined.select(pl.col(nodes.RANK_COLUMN).fill_null([])).to_series()
 
 
 def _read_converted_rows(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:

@@ -49,9 +49,16 @@ def make_unique_name(name: str, used_names: Sequence[str]) -> str:
 
 
 def explode_stored_rows(
-    frame: pl.DataFrame, list_column: str, key: StateKey, before: Sequence[str], number: str
+    frame: pl.DataFrame,
+    list_column: str,
+    key: StateKey,
+    before: Sequence[str],
+    number: str,
+    numbers: pl.Series | None = None,
 ) -> pl.DataFrame:
     """Return a row for each row that is stored in a list, numbered, after the columns `before`.
+
+    `numbers` are lists with the numbers of the rows; by default they are counted from 1.
 
     A key column that the rows contain as well is shown once.
     """
@@ -66,8 +73,11 @@ def explode_stored_rows(
         if name not in same:
             used_names.append(make_unique_name(name, used_names))
             rows.append(pl.col(list_column).struct.field(name).alias(used_names[-1]))
-    count = pl.int_ranges(1, pl.col(list_column).list.len() + 1, dtype=pl.Int32).alias(ROW_NUMBER)
-    exploded = frame.with_columns(count).explode(list_column, ROW_NUMBER, empty_as_null=False)
+    counted = pl.int_ranges(1, pl.col(list_column).list.len() + 1, dtype=pl.Int32)
+    listed = counted if numbers is None else pl.lit(numbers)
+    exploded = frame.with_columns(listed.alias(ROW_NUMBER)).explode(
+        list_column, ROW_NUMBER, empty_as_null=False
+    )
     other_columns = [name for name in frame.columns if name not in (*before, list_column)]
     shown = pl.col(ROW_NUMBER).alias(make_unique_name(number, [*before]))
     return exploded.select(*before, shown, *rows, *other_columns)

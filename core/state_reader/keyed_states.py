@@ -137,6 +137,8 @@ class KeyedStateReader:
             return ProcessStateReader(self._operation, self._key).list_identity_columns(name)
         columns = next(self.read(name, [], NO_CLOCK_US)).columns
         bounds = len(WINDOW_BOUNDS) if self._is_bounded else 0
+        if isinstance(self._operation, nodes.Top) and self._operation.has_ties:
+            return ()  # several rows have the same rank
         key, rows = len(self._key.names), 1 if self._stores_rows else 0
         if name in self._meaning.value_columns:
             return tuple(columns[:-1])

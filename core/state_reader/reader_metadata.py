@@ -124,7 +124,8 @@ def _list_input_columns(
 
 
 def _describe_top(keyed: nodes.Top) -> dict[str, Any]:
-    return {"rows": keyed.rows, "by": [str(ranking.text) for ranking in keyed.by]}
+    described = {"rows": keyed.rows, "by": [str(ranking.text) for ranking in keyed.by]}
+    return {**described, "ties": keyed.ties} if keyed.has_ties else described
 
 
 def _describe_user_aggregate(column: nodes.AggregatedColumn) -> dict[str, Any] | None:

@@ -142,7 +142,13 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
         is_dedup, (first, *_) = fingerprint.operation.startswith("dedup"), by
         time = first.value.name if is_dedup and isinstance(first.value, ColumnReference) else ""
         ranked = nodes.Top(
-            made, window, top["rows"], by, reads_retractions=weighted, time_column=time
+            made,
+            window,
+            top["rows"],
+            by,
+            reads_retractions=weighted,
+            time_column=time,
+            ties=top.get("ties", "row_number"),
         )
         return StateSchema(key, ranked, of, timed, ttl, False, changes)
     if (states := reading.get("process")) is not None:

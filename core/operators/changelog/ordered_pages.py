@@ -13,7 +13,7 @@ Tests: tests/core/operators/changelog/test_counting_aggregate.py and test_retrac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US, StepState
@@ -216,6 +216,16 @@ class OrderedPages:
         pages = self._order.sort(pages, (GROUP,))  # their numbers say nothing of their order
         lists = self._list_by_group(pages, groups)
         return UpdatedPages(pages, lists, touched, new_pages[[GROUP, PAGE]], rows)
+
+    def remove(
+        self, removed: pl.DataFrame, updated: UpdatedPages, groups: pl.DataFrame
+    ) -> UpdatedPages:
+        """Remove pages, with their rows, and return the others."""
+        if not removed.height:
+            return updated
+        self._table.remove(_encode_pages(removed, groups))
+        pages = updated.pages.join(removed, on=[GROUP, PAGE], how="anti", maintain_order="left")
+        return replace(updated, pages=pages, lists=self._list_by_group(pages, groups))
 
     def _remove_empty(
         self, touched: pl.DataFrame, written: pl.DataFrame, groups: pl.DataFrame

@@ -129,7 +129,7 @@ class RetractionTopOperator(StatelessOperator):
         }
         self._columns = tuple(row)
         self._group_columns = get_ranked_columns(row)
-        state, copies = self._context.state, pl.col(WEIGHT).clip(0).sum()
+        state = self._context.state
         emitted = {BEST_ROWS: pl.List(pl.Struct(row)), NEWEST_TIME: to_polars(TIMESTAMP)}
         table = state.open_table(KEYS_STATE, {**emitted, **self._group_columns})
         self._order = _build_row_order(self._operation.by, row)
@@ -140,7 +140,7 @@ class RetractionTopOperator(StatelessOperator):
             row,
             self._order,
             list(self._group_columns),
-            (copies.alias(COUNT),),
+            (self._count_rows().alias(COUNT),),
             self._page_rows,
         )
         if state.get_restored_columns(ROWS_STATE) is not None:
@@ -148,6 +148,12 @@ class RetractionTopOperator(StatelessOperator):
             self._stored_rows = WeightedRows(state, ROWS_STATE, key, stored)
         self._states = table, pages
         return self._states
+
+    def _count_rows(self) -> pl.Expr:
+        """Return what is counted of the rows of a page: the ranks that they take at least."""
+        import polars as pl
+
+        return pl.col(WEIGHT).clip(0).sum()
 
     def _rank_stored_rows(
         self, stored: WeightedRows, table: KeyedTable, pages: OrderedPages
@@ -170,12 +176,18 @@ class RetractionTopOperator(StatelessOperator):
         numbered = changes.join(groups[[KEY, GROUP]], on=KEY, maintain_order="left")
         numbered = numbered[[GROUP, *self._columns, WEIGHT]]
         before = pages.list_pages(groups)
-        updated = pages.update(numbered, groups, before)
+        updated = self._select_stored(pages.update(numbered, groups, before), groups, pages)
         is_touched = self._mask_touched(groups, before, updated)
         ranked = self._rank_first_rows(is_touched, updated, groups, pages)
         groups = groups.hstack([self._list_first_rows(groups, ranked, is_touched)])
         self._store_groups(groups, updated, table)
         return groups, ranked
+
+    def _select_stored(
+        self, updated: UpdatedPages, groups: pl.DataFrame, pages: OrderedPages
+    ) -> UpdatedPages:
+        """Return the pages that stay stored: all, as any row may become a first one."""
+        return updated
 
     def _mask_touched(
         self, groups: pl.DataFrame, before: pl.DataFrame, updated: UpdatedPages
@@ -206,8 +218,6 @@ class RetractionTopOperator(StatelessOperator):
         pages: OrderedPages,
     ) -> pl.DataFrame:
         """Return the first rows of touched groups with their ranks and GROUP, in order."""
-        import polars as pl
-
         touched = updated.pages
         if not is_touched.all():
             touched = filter_rows(touched, is_touched.gather(touched[GROUP]))
@@ -218,8 +228,14 @@ class RetractionTopOperator(StatelessOperator):
             there = filter_rows(there, there[WEIGHT] > 0)
         if not is_ordered:
             there = self._order.sort(there, (GROUP,))
-        copies = there.with_columns(pl.col(WEIGHT).clip(upper_bound=self._operation.rows))
-        rows = repeat_rows(copies[[GROUP, *self._columns, WEIGHT]])
+        return self._rank_rows(there[[GROUP, *self._columns, WEIGHT]])
+
+    def _rank_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the first rows of these, which are in order, once for each copy, with ranks."""
+        import polars as pl
+
+        copies = rows.with_columns(pl.col(WEIGHT).clip(upper_bound=self._operation.rows))
+        rows = repeat_rows(copies)
         rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(GROUP).alias(RANK_COLUMN)
         ranks = rows.select(rank)[RANK_COLUMN]
         return filter_rows(rows.hstack([ranks]), ranks <= self._operation.rows)
@@ -263,9 +279,37 @@ class RetractionTopOperator(StatelessOperator):
         is_changed = groups[FIRST_ROWS].ne_missing(groups[BEST_ROWS])
         if not is_changed.any():
             return
-        before = _unnest_ranks(filter_rows(groups[[GROUP, BEST_ROWS]], is_changed))
+        before = _unnest_rows(filter_rows(groups[[GROUP, BEST_ROWS]], is_changed))
         after = filter_rows(ranked, is_changed.gather(ranked[GROUP]))
-        new, removed = _compare_ranks(before, after, self._columns)
+        out, change = self._compare_rows(before, after)
+        hidden = [change]
+        if time_column := self._operation.time_column:
+            out = out.with_columns(pl.col(time_column).alias(EVENT_TIME))
+            hidden.append(EVENT_TIME)
+        elif EVENT_TIME in frame.columns:
+            out = out.hstack([groups[NEWEST_TIME].gather(out[GROUP]).alias(EVENT_TIME)])
+            hidden.append(EVENT_TIME)
+        if self._context.is_ordered:
+            hidden.append(ORDER)
+        rank = [] if time_column else [RANK_COLUMN]
+        out = out[[*self._shown_columns, *rank, *hidden]]
+        for start in range(0, out.height, MAX_OUTPUT_ROWS):
+            yield self._context.stream, out.slice(start, MAX_OUTPUT_ROWS)
+
+    @property
+    def _shown_columns(self) -> list[str]:
+        """The stored columns that are the user's."""
+        return [name for name in self._columns if name not in HIDDEN_COLUMNS]
+
+    def _compare_rows(self, before: pl.DataFrame, after: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+        """Return the changes of the first rows, and the column that says what a change is.
+
+        The rows `before` have no ranks; those `after` have.
+        """
+        import polars as pl
+
+        rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(GROUP).alias(RANK_COLUMN)
+        new, removed = _compare_ranks(before.with_columns(rank), after, self._columns)
         columns = [GROUP, *self._columns, RANK_COLUMN]
         deletes = (
             pl.repeat(False, new.height, eager=True),
@@ -275,20 +319,7 @@ class RetractionTopOperator(StatelessOperator):
             rows[columns].hstack([delete.alias(DELETE)])
             for rows, delete in zip((new, removed), deletes, strict=True)
         )
-        hidden = [DELETE]
-        if time_column := self._operation.time_column:
-            out = out.with_columns(pl.col(time_column).alias(EVENT_TIME))
-            hidden.append(EVENT_TIME)
-        elif EVENT_TIME in frame.columns:
-            out = out.hstack([groups[NEWEST_TIME].gather(out[GROUP]).alias(EVENT_TIME)])
-            hidden.append(EVENT_TIME)
-        if self._context.is_ordered:
-            hidden.append(ORDER)
-        names = [name for name in self._columns if name not in HIDDEN_COLUMNS]
-        rank = [] if time_column else [RANK_COLUMN]
-        out = out[[*names, *rank, *hidden]]
-        for start in range(0, out.height, MAX_OUTPUT_ROWS):
-            yield self._context.stream, out.slice(start, MAX_OUTPUT_ROWS)
+        return out, DELETE
 
 
 def _build_row_order(by: Sequence[Ranking], columns: Iterable[str]) -> RowOrder:
@@ -309,13 +340,10 @@ def _build_row_order(by: Sequence[Ranking], columns: Iterable[str]) -> RowOrder:
     )
 
 
-def _unnest_ranks(groups: pl.DataFrame) -> pl.DataFrame:
-    """Return the emitted rows of groups with their ranks."""
-    import polars as pl
-
+def _unnest_rows(groups: pl.DataFrame) -> pl.DataFrame:
+    """Return the emitted rows of groups, in order."""
     lists = filter_rows(groups, groups[BEST_ROWS].list.len() > 0)
-    rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int32).over(GROUP).alias(RANK_COLUMN)
-    rows = lists.explode(BEST_ROWS).with_columns(rank)
+    rows = lists.explode(BEST_ROWS)
     return rows.drop(BEST_ROWS).hstack(rows[BEST_ROWS].struct.unnest().get_columns())
 
 

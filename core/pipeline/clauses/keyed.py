@@ -204,6 +204,15 @@ class Top(DocumentModel):
         "`nulls last`; or a list of these. The default is `asc`; nulls are first with `asc` and "
         "last with `desc`."
     )
+    ties: Annotated[
+        Literal["row_number", "rank", "dense_rank"],
+        choice_of("row_number", "rank", "dense_rank"),
+    ] = Field(
+        "row_number",
+        description="How rows with equal values of `by` are counted, as SQL's functions do: each "
+        "by itself (`row_number`); as one rank, after which ranks are left out (`rank`) or not "
+        "(`dense_rank`), so that more than `n` rows may be the first ones.",
+    )
 
 
 class Dedup(DocumentModel):

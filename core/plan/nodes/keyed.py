@@ -24,7 +24,7 @@ from headrace.core.types.elements import HIDDEN_COLUMNS
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
-    from headrace.core.aggregates.over_calls import OverExpression
+    from headrace.core.aggregates.over_calls import OverExpression, RankFunction
     from headrace.core.aggregates.value_sets import ValueSet
 
 
@@ -156,12 +156,24 @@ class Top:
     """Whether it reads rows that are added and removed."""
     time_column: str = ""
     """Of a `dedup` of changes: the column with the event time of its rows, which have no rank."""
+    ties: RankFunction = "row_number"
+    """The ranks of rows with equal values of `by`; `row_number` gives each row its own."""
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether several rows of a group may have the same rank."""
+        return self.ties != "row_number"
 
     @property
     def stores_rows(self) -> bool:
         """Whether it stores all rows that it reads, and not only the first ones."""
         changes = self.reads_retractions or self.changelog_key is not None
         return changes and self.window is None
+
+    @property
+    def stores_pages(self) -> bool:
+        """Whether it stores rows in pages, in the order of their ranks."""
+        return self.window is None and (self.reads_retractions or self.has_ties)
 
     def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""

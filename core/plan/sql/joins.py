@@ -126,7 +126,10 @@ class Joiner:
         while isinstance(part, nodes.Step) and len(part.inputs) == 1:
             for operation in part.operations:
                 match operation:
-                    case nodes.Aggregate(key=(), window=None) | nodes.Top(key=(), rows=1):
+                    case (
+                        nodes.Aggregate(key=(), window=None)
+                        | nodes.Top(key=(), rows=1, ties="row_number")
+                    ):
                         return True
                     case nodes.Project() | nodes.Filter():
                         continue

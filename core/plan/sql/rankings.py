@@ -1,10 +1,11 @@
-"""`row_number() over (...) <= n` as the first rows of each key: clauses `top` and `dedup`."""
+"""Conditions on the rank of a row, as `row_number() over (...) <= n`: clauses `top` and `dedup`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from headrace.core.aggregates.over_calls import RANK_FUNCTIONS, RankFunction
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
     Literal,
@@ -31,7 +32,7 @@ from headrace.core.sql.syntax_tree import (
 )
 from headrace.core.types.data_types import INT, quote_name
 
-_HINT = "row_number() over (partition by ... order by ...) <= n gives the first rows of each key"
+_HINT = "{}() over (partition by ... order by ...) <= n gives the first rows of each key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,12 @@ class RankLimit:
     others: tuple[SyntaxNode, ...] = ()
     """The further conditions on these rows."""
 
+    @property
+    def function(self) -> RankFunction:
+        """The function that ranks the rows."""
+        name = self.call.call.name
+        return next(each for each in RANK_FUNCTIONS if each == name)
+
 
 def find_ranking(select: Select, texts: QueryTexts) -> RankLimit | None:
     """Return the ranking of `qualify`, if that is the only function over a window of rows."""
@@ -54,7 +61,9 @@ def find_ranking(select: Select, texts: QueryTexts) -> RankLimit | None:
         if isinstance(call, Name):
             named = (item.expression for item in select.items if item.name == call.name)
             call = next(named, None)
-        if bound is None or not isinstance(call, WindowCall) or call.call.name != "row_number":
+        if bound is None or not isinstance(call, WindowCall):
+            continue
+        if call.call.name not in RANK_FUNCTIONS:
             continue
         others = tuple(each for each in conditions if each is not condition)
         read = (*others, *(item.expression for item in select.items))
@@ -64,9 +73,21 @@ def find_ranking(select: Select, texts: QueryTexts) -> RankLimit | None:
         window = call.window
         assert isinstance(window, WindowSpec), "named windows are written out"
         if not window.order_by:
-            raise texts.reject("row_number wants an order by", window.span, _HINT)
+            message = f"{call.call.name} wants an order by"
+            raise texts.reject(message, window.span, _HINT.format(call.call.name))
         return RankLimit(call, window, bound[1], others)
     return None
+
+
+def follows_event_time(ranking: RankLimit, draft: Draft) -> bool:
+    """Whether a rank with ties counts facts from the earliest: then it never changes."""
+    source = draft.inputs[0]
+    if ranking.function == "row_number" or not isinstance(source.kind, nodes.Append):
+        return False
+    first, *others = ranking.window.order_by
+    time = find_column(first.expression, draft.scope)
+    is_time = source.has_event_time and time is not None and time.time is not None
+    return is_time and not others and not first.is_descending
 
 
 def _read_bound(node: SyntaxNode) -> tuple[SyntaxNode, int] | None:
@@ -87,7 +108,7 @@ def _read_bound(node: SyntaxNode) -> tuple[SyntaxNode, int] | None:
 
 
 def limit_query(query: Query, alias: str, conditions: list[SyntaxNode]) -> Query:
-    """Return a query with the condition around it on its row_number(), as its `qualify`.
+    """Return a query with the condition around it on the rank of its rows, as its `qualify`.
 
     The condition is removed from `conditions`.
     """
@@ -122,7 +143,7 @@ def limit_query(query: Query, alias: str, conditions: list[SyntaxNode]) -> Query
 
 @dataclass(frozen=True, slots=True)
 class RankedRows:
-    """The clauses of the first rows of each key, and the text of `row_number()` after them."""
+    """The clauses of the first rows of each key, and the text of their rank after them."""
 
     clauses: Mapping[str, object]
     number: str
@@ -150,7 +171,8 @@ def write_ranking(
     scope = draft.scope
     keys = [write_key(each, scope, texts) for each in ranking.window.partition_by]
     source = draft.inputs[0]
-    if ranking.count == 1 and isinstance(source.kind, nodes.Append) and source.has_event_time:
+    is_timed = isinstance(source.kind, nodes.Append) and source.has_event_time
+    if ranking.count == 1 and ranking.function == "row_number" and is_timed:
         order = ranking.window.order_by
         time = find_column(order[0].expression, scope) if len(order) == 1 else None
         if time is not None and time.time is not None and keys and not any(e for _, e in keys):
@@ -164,12 +186,13 @@ def write_ranking(
     clauses: dict[str, object] = {"with_": computed} if computed else {}
     if keys:
         clauses["key"] = tuple(Assignment(name, None) for name, _ in keys)
-    clauses["top"] = Top.model_construct(
-        n=ranking.count, by=write_order(ranking.window.order_by, scope, texts)
-    )
+    by = write_order(ranking.window.order_by, scope, texts)
+    clauses["top"] = Top.model_construct(n=ranking.count, by=by, ties=ranking.function)
     if ttl is not None:
         clauses["ttl"] = ttl
     names = (*(str(name) for name, _ in keys), RANK_COLUMN)
+    if ranking.function != "row_number":
+        names = ()
     return RankedRows(clauses, RANK_COLUMN, names)
 
 

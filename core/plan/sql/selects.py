@@ -35,7 +35,12 @@ from headrace.core.plan.sql.items import (
 from headrace.core.plan.sql.joins import Joiner
 from headrace.core.plan.sql.labels import label_subqueries
 from headrace.core.plan.sql.marks import MarkJoiner, needs_mark
-from headrace.core.plan.sql.rankings import find_ranking, make_dedup, write_ranking
+from headrace.core.plan.sql.rankings import (
+    find_ranking,
+    follows_event_time,
+    make_dedup,
+    write_ranking,
+)
 from headrace.core.plan.sql.scalars import ScalarJoiner
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
@@ -238,6 +243,10 @@ class SelectBuilder:
     def _build_columns(self, select: Select, items: list[Item], draft: Draft) -> Draft:
         """Return a draft with the columns of a result; with `qualify`, of the rows that pass it."""
         ranking = find_ranking(select, self.texts)
+        if ranking is not None:
+            draft = self._single_input(draft)
+            if follows_event_time(ranking, draft):
+                ranking = None
         if ranking is None and (select.qualify or any(has_window(item.node) for item in items)):
             return self._build_windows(select, items, draft)
         if ranking is None:
@@ -246,7 +255,6 @@ class SelectBuilder:
                 is_join = draft.join is not None
                 draft.clauses["select"] = write_select(columns, self.texts, is_join=is_join)
             return self._with_columns(draft, columns)
-        draft = self._single_input(draft)
         ranked = write_ranking(ranking, draft, self.texts, self.writer.find_ttl(draft.inputs))
         calls = [item for item in items if isinstance(item.node, WindowCall)]
         others = [item for item in items if item not in calls]

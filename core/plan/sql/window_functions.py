@@ -26,7 +26,7 @@ from headrace.core.plan.sql.time_bounds import find_time
 from headrace.core.sql.syntax_tree import WindowCall, WindowSpec, find_window_calls
 from headrace.core.types.data_types import quote_name
 
-FIRST_ROWS_HINT = "row_number() over (...) <= n in qualify gives the first rows in any order"
+FIRST_ROWS_HINT = "{}() over (...) <= n in qualify, alone, gives the first rows in any order"
 
 
 _WHOLE_FUNCTIONS = ("ntile", "percent_rank", "cume_dist")
@@ -107,7 +107,7 @@ class OverBuilder:
             raise texts.reject(message, node.call.span, hint)
         if not is_append:
             message = f"{name} over (...) wants facts, and these rows change"
-            hint = FIRST_ROWS_HINT
+            hint = FIRST_ROWS_HINT.format(name)
             if name not in RANK_FUNCTIONS:
                 hint = "compute it before rows are grouped or become a table"
             raise texts.reject(message, node.span, hint)
@@ -150,7 +150,7 @@ class OverBuilder:
             message = f"{name} over (...) goes by the event time of rows, and {what} is not it"
             hint = f"order by {time}"
             if name in RANK_FUNCTIONS:
-                hint += f"; {FIRST_ROWS_HINT}"
+                hint += f"; {FIRST_ROWS_HINT.format(name)}"
             raise texts.reject(message, first.expression.span, hint)
         if first.is_descending:
             message = f"{name} over (...) goes from early to late rows, got desc"

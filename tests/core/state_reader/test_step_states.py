@@ -172,6 +172,17 @@ KNOWN = {
         "keys: k rank s n event_time",
         ["- 1 a 1 3", "1 1 - 1 4", "2 1 b 2 7"],
     ),
+    "top of changes with ties": (
+        "from: made, top: {n: 2, by: n desc, ties: dense_rank}}"
+        "\n  made: {from: rows, key: [k, s], aggregate: {n: count(*)}",
+        "keys: rank k s n event_time",
+        ["1 2 b 2 7", "2 - a 1 7", "2 1 - 1 7", "2 1 a 1 7", "2 1 c 1 7"],
+    ),
+    "top of facts with ties": (
+        "from: rows, key: k, top: {n: 2, by: s, ties: rank}, select: {s: s, v: v, rank: rank}",
+        "keys: k rank s v event_time",
+        ["- 1 a 4 3", "1 1 - 1 4", "1 2 a 1 4", "2 1 b 2 7", "2 1 b 7 7"],
+    ),
     "aggregate of changes": (
         "from: made, key: {k: k}, aggregate: {m: max(n), t: sum(n) + 1}, having: m < 3}"
         "\n  made: {from: rows, key: [k, s], aggregate: {n: count(*)}",

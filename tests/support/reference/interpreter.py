@@ -416,11 +416,36 @@ def _results(
 def _top(operation: nodes.Top, rows: Rows, course: Course) -> Iterator[Row]:
     for number, (_, members) in enumerate(_grouped(operation.key, rows)):
         for found in _windows(operation.window, operation.ttl, members, course):
-            ranked = _ranked(operation.by, list(found.rows))[: operation.rows]
-            for rank, row in enumerate(ranked, 1):
+            ranked = _ranked(operation.by, list(found.rows))
+            ranks = _ranks(operation, ranked)
+            for at, (rank, row) in enumerate(zip(ranks, ranked, strict=True), 1):
+                if rank > operation.rows:
+                    break
                 time = found.end - 1 if found.end is not None else row.time
                 values = {**row.values, **({} if operation.time_column else {"rank": rank})}
-                yield Row(values, time, (time or 0, number, rank), found.clock_us)
+                yield Row(values, time, (time or 0, number, at), found.clock_us)
+
+
+def _ranks(operation: nodes.Top, ranked: Rows) -> list[int]:
+    """Return the ranks of rows in order."""
+    ranks, groups = list[int](), 0
+    for at, row in enumerate(ranked):
+        if operation.ties == "row_number" or not at or _differ(operation.by, ranked[at - 1], row):
+            groups += 1
+            ranks.append(at + 1 if operation.ties != "dense_rank" else groups)
+        else:
+            ranks.append(ranks[-1])
+    return ranks
+
+
+def _differ(by: tuple[nodes.Ranking, ...], one: Row, other: Row) -> bool:
+    for ranking in by:
+        a, b = evaluated(ranking.value, [one, other])
+        if (a is None) != (b is None):
+            return True
+        if a is not None and b is not None and _sortable(a) != _sortable(b):
+            return True
+    return False
 
 
 def _ranked(by: tuple[nodes.Ranking, ...], rows: Rows) -> Rows:

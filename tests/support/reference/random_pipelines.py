@@ -138,6 +138,9 @@ def _skip_failures(clauses: list[str]) -> list[str]:
     return [*clauses, "on_error: skip"] if fails else clauses
 
 
+TIES = ("", ", ties: rank", ", ties: dense_rank")
+
+
 @st.composite
 def ranking(draw: st.DrawFn, *, one_split: bool) -> list[str]:
     """Draw the clauses of a step that ranks."""
@@ -147,7 +150,8 @@ def ranking(draw: st.DrawFn, *, one_split: bool) -> list[str]:
     window = draw(st.one_of(st.just(""), of_time, of_count))
     key = draw(st.sampled_from(["", "key: k", "key: [k, s]"]))
     rows = draw(st.integers(1, 3))
-    return _skip_failures([draw(WHERE), key, window, f"top: {{n: {rows}, by: {by}}}"])
+    ties = "" if window else draw(st.sampled_from(TIES))
+    return _skip_failures([draw(WHERE), key, window, f"top: {{n: {rows}, by: {by}{ties}}}"])
 
 
 OVER = {
@@ -215,7 +219,9 @@ def of_changes(draw: st.DrawFn) -> str:
     else:
         order = draw(st.sampled_from(["n desc", "n", "t desc nulls first", "n % 2, t"]))
         key = draw(st.sampled_from([each for each in keys if "j:" not in each]))
-        last = f"{key}top: {{n: {draw(st.integers(1, 3))}, by: [{order}, {by}]}}"
+        ties = draw(st.sampled_from(TIES))
+        by = "" if ties else f", {by}"
+        last = f"{key}top: {{n: {draw(st.integers(1, 3))}, by: [{order}{by}]{ties}}}"
     return f"  made: {{from: rows, {made}}}\n  step: {{from: made{where}, {last}}}\n"
 
 

@@ -169,8 +169,12 @@ class SqlDrawing(GroupDrawing):
         """Return the first rows of each key."""
         made = self.pick((self._rows, self._groups, self._distinct))(depth - 1)
         name, key = self.name("t"), self.pick(made.names)
-        order = ", ".join(f"{each}{self.pick(_DIRECTIONS)}" for each in self.shuffle(made.names))
-        call = f"row_number() over (partition by {key} order by {order})"
+        function = self.pick(("row_number", "row_number", "rank", "dense_rank"))
+        names = self.shuffle(made.names)
+        if function != "row_number":
+            names = names[:1]
+        order = ", ".join(f"{each}{self.pick(_DIRECTIONS)}" for each in names)
+        call = f"{function}() over (partition by {key} order by {order})"
         limit = f"<= {self.pick((1, 2, 3))}" if self.chance(0.8) else "= 1"
         if self.chance(0.5):
             text = f"select * from ({made.text}) as {name} qualify {call} {limit}"

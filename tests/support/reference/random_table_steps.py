@@ -49,6 +49,7 @@ ROWS = {
 HAVING = ("", "", "v > 0", "k is not null", "x <> 1")
 RANKINGS = ("v desc, s, x, k", "k, v, s, x", "x desc nulls last, v, k, s", "s, k desc, v, x")
 """Orders in which only equal rows are equal."""
+TIED_RANKINGS = ("v desc", "k, v", "x desc nulls last", "s nulls last, v", "v % 2, k desc")
 ON = (
     *("a.k = b.k", "a.k = b.k", "a.v = b.k", "a.v = b.v", "a.s = b.s", "a.x = b.x"),
     *("a.k = b.k and a.s = b.s", "a.k = b.k and a.v < b.v", "a.s = b.s and a.k <> b.k"),
@@ -231,13 +232,17 @@ class TableSteps:
     def _add_top(self, stream: TableStream) -> None:
         draw = self.draw
         key = draw(st.sampled_from(["k", "s, k", ""]))
-        by, most = draw(st.sampled_from(RANKINGS)), draw(st.integers(1, 3))
-        clauses = f"{f'key: [{key}], ' if key else ''}top: {{n: {most}, by: [{by}]}}"
+        ties = draw(st.sampled_from(["row_number", "rank", "dense_rank"]))
+        by = draw(st.sampled_from(RANKINGS if ties == "row_number" else TIED_RANKINGS))
+        most = draw(st.integers(1, 3))
+        counted = "" if ties == "row_number" else f", ties: {ties}"
+        clauses = f"{f'key: [{key}], ' if key else ''}top: {{n: {most}, by: [{by}]{counted}}}"
         partition = f"partition by {key} " if key else ""
         order = ", ".join(_null_order(each) for each in by.split(", "))
-        sql = f"select *, row_number() over ({partition}order by {order}) as rank"
+        sql = f"select *, {ties}() over ({partition}order by {order}) as rank"
         sql = f"select * from ({sql} from {stream.name}) where rank <= {most}"
-        self.add(f"from: {stream.name}, {clauses}", sql, stream)
+        may_have_key = stream.may_have_key and not (stream.is_append and counted)
+        self.add(f"from: {stream.name}, {clauses}", sql, stream, may_have_key=may_have_key)
         columns = SAME | {"v": draw(st.sampled_from(["v", "cast(rank as bigint)"]))}
         self.replace_last(f"select: {_to_yaml(columns)}", f"select {_to_sql(columns)} from LAST")
 

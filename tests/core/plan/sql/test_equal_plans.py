@@ -139,6 +139,22 @@ CASES = {
         "q: {from: orders, key: customer, top: {n: 2, by: amount desc},"
         " select: {id: id, customer: customer, amount: amount, tags: tags, at: at, rn: rank}}",
     ),
+    "top with ties": (
+        "select id, dense_rank() over (partition by customer order by amount desc nulls first) as d"
+        " from orders qualify d < 3",
+        "q: {from: orders, key: customer,"
+        " top: {n: 2, by: amount desc nulls first, ties: dense_rank}, select: {id: id, d: rank}}",
+    ),
+    "top with ties of a query around it": (
+        "select * from (select *, rank() over (order by at desc) as rank from orders) as o"
+        " where o.rank = 1",
+        "o: {from: orders, top: {n: 1, by: at desc, ties: rank}}\n"
+        "  q: {from: o, select: [id, customer, amount, tags, at, rank]}",
+    ),
+    "ranks of facts by event time": (
+        "select *, rank() over (partition by customer order by at) as r from orders qualify r <= 2",
+        "over: {from: orders, key: customer, over: {r: rank()}}\n  q: {from: over, where: r <= 2}",
+    ),
     "top with its rank": (
         "select *, row_number() over (partition by customer order by amount desc) as rank"
         " from orders qualify rank <= 2",

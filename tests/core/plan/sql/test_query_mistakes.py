@@ -114,7 +114,7 @@ MISTAKES = {
         "lag(id) over (order by at desc) as l, max(id) over (order by at, id) as m from orders",
         [
             "amount: rank over (...) goes by the event time of rows, and amount is not it [order by"
-            " at; row_number() over (...) <= n in qualify gives the first rows in any order]",
+            " at; rank() over (...) <= n in qualify, alone, gives the first rows in any order]",
             "sum(amount) over (partition by id): sum over (...) wants an order by: a stream has no"
             " last row [order by at gives the rows so far; for all rows of a key, join its groups"
             " in from]",

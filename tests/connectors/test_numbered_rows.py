@@ -30,9 +30,9 @@ from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.text import Text
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.runtime.memory_pipelines import plan_of, run_simulated
-from tests.support.simulation import SimulatedLoop
 
 
 def run(folder: Path, source: str, parallelism: int, limit: int | None = None) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished, SplitReader
 from headrace.core.api.splits import Position, Split
-from tests.support.simulation import SimulatedLoop
+from headrace.core.testing.simulated_loop import SimulatedLoop
 
 T = TypeVar("T")
 A, B, C = (Split("s", name) for name in "abc")

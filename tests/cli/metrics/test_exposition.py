@@ -26,6 +26,7 @@ from headrace.core.coordination.restart import RestartPolicy
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.job.job import Job
 from headrace.core.pipeline.settings import FixedRestart
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.core.dataflow.test_backpressure import TEXT as SLOW
@@ -33,7 +34,6 @@ from tests.core.dataflow.test_backpressure import SlowMemory
 from tests.core.job.test_statistics import PAUSING
 from tests.support.runtime.memory_pipelines import cut, job_of
 from tests.support.runtime.source_subtasks import at
-from tests.support.simulation import SimulatedLoop
 
 Labels = frozenset[tuple[str, str]]
 Samples = Mapping[str, Mapping[Labels, float]]

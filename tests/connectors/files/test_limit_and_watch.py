@@ -18,9 +18,9 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.splits import Split
 from headrace.core.job.job import JobOutcome
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from tests.support.file_pipelines import ids, job_over, run, source_of
 from tests.support.runtime.memory_pipelines import rows
-from tests.support.simulation import SimulatedLoop
 
 TEXT = """
 settings: {{parallelism: {parallelism}}}

@@ -14,8 +14,8 @@ import pytest
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.sinks import SinkWriter
 from headrace.core.api.splits import Handle
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from tests.support.file_pipelines import JOB, OTHER_JOB, UNPACK, OpenedSink, ids, run, sink_of
-from tests.support.simulation import SimulatedLoop
 
 T = TypeVar("T")
 FRAME = pl.DataFrame({"id": list(range(10)), "name": [f"n{at}" for at in range(10)]})

@@ -25,10 +25,10 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.coordination.restart import RestartPolicy
 from headrace.core.pipeline.settings import NoRestart
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.runtime.memory_pipelines import plan_of
-from tests.support.simulation import SimulatedLoop
 
 TEXT = """
 sources: {s: {memory: {data: in}, schema: {id: bigint}}}

@@ -17,9 +17,9 @@ from headrace.core.api.sinks import SinkWriter
 from headrace.core.api.state import Document
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.plan import nodes
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.core.types.data_types import Schema
 from tests.support.runtime.memory_pipelines import cut, job_of
-from tests.support.simulation import SimulatedLoop
 
 TEXT = """
 sources: {{s: {{memory: {{data: in}}, schema: {{id: bigint}}}}}}

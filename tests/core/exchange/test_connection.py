@@ -22,6 +22,7 @@ from headrace.core.exchange.connection import Connection
 from headrace.core.exchange.peer_lost import PeerLost
 from headrace.core.exchange.stream_end import SocketEnd
 from headrace.core.exchange.wire_format import HEADER, FrameKind
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.core.types.elements import (
     MAX_WATERMARK_US,
     Barrier,
@@ -37,7 +38,6 @@ from tests.support.runtime.connected_workers import (
     take_until_end,
     turn_until,
 )
-from tests.support.simulation import SimulatedLoop
 
 T = TypeVar("T")
 

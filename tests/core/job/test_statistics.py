@@ -26,13 +26,13 @@ from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.job.job import Job
 from headrace.core.job.statistics import collect_checkpoint_history, collect_job_statistics
 from headrace.core.pipeline.settings import NoRestart
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.core.types.elements import Barrier, EndOfStream
 from headrace.state.storage.local_store import LocalSnapshotStore
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.core.dataflow.test_backpressure import TEXT, SlowMemory
 from tests.support.runtime.memory_pipelines import cut, job_of
 from tests.support.runtime.source_subtasks import at
-from tests.support.simulation import SimulatedLoop
 
 
 def looked(job: Job, at_s: Sequence[float]) -> list[dict[str, Any]]:

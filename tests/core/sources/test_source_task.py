@@ -18,9 +18,9 @@ from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput
 from headrace.core.plan import nodes
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.sources.watermarks import build_watermark_generator
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.core.types.elements import ControlElement
 from tests.support.runtime.memory_pipelines import plan_of
-from tests.support.simulation import SimulatedLoop
 
 TEXT = """
 sources: {numbers: {memory: {data: d}, schema: {x: bigint}}}

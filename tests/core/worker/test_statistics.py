@@ -16,13 +16,13 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.job.job import Job
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.core.worker.report import SubtaskStatistics, WorkerReport
 from headrace.core.worker.statistics import measure_pauses, sum_part_counts
 from headrace.core.worker.time_shares import TaskTime
 from tests.support.runtime.memory_pipelines import job_of
 from tests.support.runtime.source_subtasks import at
-from tests.support.simulation import SimulatedLoop
 
 TEXT = """
 settings: {parallelism: 2}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from weakref import WeakSet
 
-from tests.support.simulation import SimulatedLoop
+from headrace.core.testing.simulated_loop import SimulatedLoop
 
 SLOWNESS = 0.2
 """How often a process that could run does not get its turn."""

@@ -35,11 +35,11 @@ from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.requests import RequestRejected
 from headrace.core.pipeline.settings import FixedRestart, NoRestart, Restart
 from headrace.core.plan import nodes
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.runtime.memory_pipelines import bounds_of, job_of, plan_of
-from tests.support.simulation import SimulatedLoop
 
 MOST_TURNS = 50_000
 NOW = "2026-01-31T08:00:00Z"

@@ -22,8 +22,8 @@ from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import Plan, build_plan
 from headrace.core.plan.connector import Connectors
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.state.memory.backend import MemoryBackend
-from tests.support.simulation import SimulatedLoop
 
 
 def _now_us() -> int:

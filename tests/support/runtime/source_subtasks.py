@@ -39,9 +39,9 @@ from headrace.core.dataflow.output_edges import OutputEdge
 from headrace.core.plan import nodes
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.sources.watermarks import build_watermark_generator
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.core.types.elements import Batch, Element, EndOfStream
 from tests.support.runtime.memory_pipelines import plan_of
-from tests.support.simulation import SimulatedLoop
 
 Seen: TypeAlias = "tuple[float, list[int] | Element]"
 """The time, and the seconds of the rows' event times, or a control element."""

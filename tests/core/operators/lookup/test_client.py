@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 
 from headrace.core.operators.lookup.client import CallLimiter
-from tests.support.simulation import SimulatedLoop
+from headrace.core.testing.simulated_loop import SimulatedLoop
 
 
 def simulated(life: object, seed: int = 1) -> None:

@@ -70,7 +70,18 @@ class SplitFinished:
     split: Split
 
 
-SourceEvent: TypeAlias = Chunk | SplitFinished
+@dataclass(frozen=True, slots=True)
+class SplitTime:
+    """The event time of a split, apart from its rows: its watermark; None: it is idle.
+
+    A watermark that is behind that of the rows changes nothing.
+    """
+
+    split: Split
+    watermark_us: int | None
+
+
+SourceEvent: TypeAlias = Chunk | SplitFinished | SplitTime
 """One result of fetching from a `SplitReader`."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished, SplitReader
+from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished, SplitReader, SplitTime
 from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.dataflow.channel import ChannelBounds
@@ -248,6 +248,9 @@ class SourceTask:
             match arrival := self._pending_fetch.take():
                 case Chunk():
                     await self._buffer_chunk(arrival, now)
+                case SplitTime(split, watermark_us):
+                    await self._send_buffer()
+                    self.watermark_generator.split_watermarks.record_time(split, watermark_us)
                 case SplitFinished(split):
                     self.watermark_generator.split_watermarks.finish_split(split)
                     self._progress[split] = replace(

@@ -97,6 +97,13 @@ class SplitWatermarks:
         # The split may finish before the next collection of changes.
         self._advance()
 
+    def record_time(self, split: Split, at_us: int | None) -> None:
+        """Record a watermark that a split has without rows; None: it is idle until its next row."""
+        if at_us is None:
+            self.set_idle({*self._idle_splits, split})
+        else:
+            self.record_rows(split, at_us)
+
     def get_watermark(self, split: Split) -> int:
         """Return the watermark of a split."""
         return self._split_times.get(split, MIN_WATERMARK_US)

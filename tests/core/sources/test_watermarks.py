@@ -99,6 +99,19 @@ def test_a_split_of_which_only_bad_records_came_is_being_read() -> None:
     assert came(watermarks, (A, 4)) == [WatermarkElement(4)]
 
 
+def test_a_split_may_have_a_watermark_and_become_idle_without_rows() -> None:
+    watermarks = of(A, B)
+    watermarks.record_time(A, 30)
+    assert news(watermarks) is None, "B holds time back"
+    watermarks.record_time(B, None)
+    assert news(watermarks) == WatermarkElement(30)
+    watermarks.record_time(A, 20)
+    assert news(watermarks) is None, "a watermark never decreases"
+    watermarks.record_time(A, None)
+    assert news(watermarks) == IdleMarker()
+    assert came(watermarks, (B, 40)) == [WatermarkElement(40)], "its next row ends idleness"
+
+
 def test_a_split_that_ended_holds_nothing_back() -> None:
     watermarks = of(A, B)
     assert came(watermarks, (A, 5), (B, 3)) == [None, WatermarkElement(3)]

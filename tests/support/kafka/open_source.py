@@ -19,6 +19,7 @@ from headrace.core.api.sources import (
     BadRecord,
     Chunk,
     SourceCoordinator,
+    SourceEvent,
     SplitFinished,
     SplitReader,
 )
@@ -127,7 +128,7 @@ class Opened:
         """Read until that number of records has arrived."""
         return await self.until(lambda came: came.count >= count)
 
-    def _take(self, arrival: Chunk | SplitFinished | None) -> None:
+    def _take(self, arrival: SourceEvent | None) -> None:
         came = self.came
         if isinstance(arrival, Chunk):
             name = arrival.split.name
@@ -137,7 +138,7 @@ class Opened:
             came.chunks.append(arrival)
         elif isinstance(arrival, SplitFinished):
             came.ended.append(arrival.split.name)
-        else:
+        elif arrival is None:
             came.over = True
 
 

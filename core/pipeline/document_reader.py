@@ -40,7 +40,7 @@ from headrace.core.pipeline.yaml_document.nodes import (
 )
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNode
 
-SECTIONS = ("name", "settings", *PART_KIND_BY_SECTION)
+SECTIONS = ("name", "settings", *PART_KIND_BY_SECTION, "tests")
 REQUIRED_SECTIONS = {
     "name": "add a line such as name: demo",
     "sources": "rows come from a source",
@@ -85,6 +85,8 @@ class DocumentReader:
         self.folder = folder
         self.broken: set[str] = set()
         self.names_lost = False
+        self.tests: YamlEntry | None = None
+        """The tests, which are no part of the pipeline and are not read here."""
 
     def read(self, root: YamlNode, default: Text) -> Pipeline:
         """Return all valid parts of the document."""
@@ -93,6 +95,7 @@ class DocumentReader:
             self._report_not_a_mapping(root)
             return Pipeline(default)
         sections = self._read_sections(root)
+        self.tests = sections.get("tests")
         sources = dict(self._read_parts(sections, "sources", self._read_source))
         steps = dict(self._read_parts(sections, "steps", self._read_step))
         self._remove_shared_names(sources, steps)

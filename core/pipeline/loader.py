@@ -16,7 +16,7 @@ from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.node_resolver import NodeResolver
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.composer import compose_document
-from headrace.core.pipeline.yaml_document.nodes import YamlNode
+from headrace.core.pipeline.yaml_document.nodes import YamlEntry, YamlNode
 from headrace.core.pipeline.yaml_document.source_file import SourceText, read_source_file
 
 
@@ -50,6 +50,8 @@ class LoadedPipeline:
     problems: tuple[Problem, ...]
     inputs: PipelineInputs
     has_unknown_names: bool = False
+    tests: YamlEntry | None = None
+    """The section `tests` of the document, unread."""
 
     @property
     def folder(self) -> Path:
@@ -99,7 +101,9 @@ def _load_inputs(
     pipeline = reader.read(root, default)
     problems = tuple(sort_problems(findings.problems))
     inputs = replace(inputs, files=interpolator.files)
-    return LoadedPipeline(pipeline, frozenset(reader.broken), problems, inputs, reader.names_lost)
+    return LoadedPipeline(
+        pipeline, frozenset(reader.broken), problems, inputs, reader.names_lost, reader.tests
+    )
 
 
 def _compose_root(inputs: PipelineInputs, findings: DocumentProblems) -> YamlNode | None:

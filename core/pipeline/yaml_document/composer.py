@@ -43,6 +43,7 @@ MAX_NODES = 100_000
 TOO_MANY_VALUES = f"more than {MAX_NODES:,} values in one file"
 ALIASES_HINT = "an alias (*name) counts as everything it refers to"
 BRACES_HINT = "in YAML braces are a mapping; a value with braces in it needs quotes"
+TESTS_SECTION = "tests"
 CORE_TAG_PREFIX = "tag:yaml.org,2002:"
 TEXT_TAGS = ("!", f"{CORE_TAG_PREFIX}str")
 SCALAR_TAGS = {
@@ -116,7 +117,8 @@ class Composer:
         self.problems: list[Problem] = []
         self._open: list[OpenCollection] = []
         self._anchors: dict[str, SizedNode | None] = {}
-        self._total = 0
+        self._totals = {"": 0, TESTS_SECTION: 0}
+        """The number of values in the pipeline, and in its tests: each has the limit."""
         self._documents = 0
 
     def build_tree(self, events: Iterator[Event]) -> None:
@@ -184,9 +186,17 @@ class Composer:
     def _count(self, event: Event, size: int, height: int) -> None:
         if len(self._open) + height > MAX_DEPTH:
             raise self._make_stop(event, f"nested deeper than {MAX_DEPTH} levels")
-        self._total += size
-        if self._total > MAX_NODES:
+        if self._add_to_total(size) > MAX_NODES:
             raise self._make_stop(event, TOO_MANY_VALUES, ALIASES_HINT if size > 1 else "")
+
+    def _add_to_total(self, size: int) -> int:
+        """Count values of the section that is being read; return how many it has."""
+        top = self._open[0].items if self._open else []
+        key = top[-1] if len(top) % 2 else None
+        is_test = isinstance(key, YamlScalar) and key.value == TESTS_SECTION
+        section = TESTS_SECTION if is_test else ""
+        self._totals[section] += size
+        return self._totals[section]
 
     def _scalar(self, event: ScalarEvent) -> YamlNode:
         (start, end), tag = get_event_span(event), event.tag
@@ -264,8 +274,7 @@ class Composer:
     def _merged_entries(self, source: YamlNode) -> Iterator[YamlEntry]:
         for node in source.items if isinstance(source, YamlSequence) else (source,):
             if isinstance(node, YamlMapping):
-                self._total += len(node.entries)
-                if self._total > MAX_NODES:
+                if self._add_to_total(len(node.entries)) > MAX_NODES:
                     raise YamlReadingStopped(
                         self._make_problem(node, TOO_MANY_VALUES, ALIASES_HINT)
                     )

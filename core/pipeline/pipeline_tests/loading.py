@@ -1,0 +1,117 @@
+"""Loading of the tests of a pipeline: of its file, and of the file `NAME.test.yaml` beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.core.errors.problems import Problem, sort_problems, suggest_name
+from headrace.core.pipeline.diagnostics import DocumentProblems
+from headrace.core.pipeline.interpolation import Interpolator
+from headrace.core.pipeline.loader import LoadedPipeline
+from headrace.core.pipeline.node_resolver import NodeResolver, quote_key
+from headrace.core.pipeline.pipeline_tests.model import PipelineTest
+from headrace.core.pipeline.pipeline_tests.reader import PipelineTestReader
+from headrace.core.pipeline.pipeline_tests.section_nodes import SectionNodes
+from headrace.core.pipeline.sections import KeyedNode
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.yaml_document.composer import compose_document
+from headrace.core.pipeline.yaml_document.nodes import YamlMapping, YamlScalar
+from headrace.core.pipeline.yaml_document.source_file import read_source_file
+
+SUFFIX = ".test"
+"""The suffix of the names of test files, before that of YAML."""
+FILE_KEYS = ("pipeline", "tests")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTests:
+    """The tests without mistakes in their form, and all such mistakes."""
+
+    tests: tuple[PipelineTest, ...]
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineTestFile:
+    """A test file: the path of its pipeline, and its tests."""
+
+    path: Path
+    pipeline: Path
+    tests: KeyedNode | None
+    problems: tuple[Problem, ...]
+
+
+def is_test_file(path: Path) -> bool:
+    """Whether a path is that of a test file: `shop.test.yaml`."""
+    return path.suffix in (".yaml", ".yml") and path.stem.endswith(SUFFIX)
+
+
+def find_test_file(pipeline: Path) -> Path | None:
+    """Return the test file beside a pipeline, if there is one."""
+    path = pipeline.with_name(f"{pipeline.stem}{SUFFIX}{pipeline.suffix}")
+    return path if path.is_file() else None
+
+
+def read_test_file(path: Path) -> PipelineTestFile:
+    """Read the names in a test file; its tests stay nodes."""
+    beside = path.with_name(f"{path.stem.removesuffix(SUFFIX)}{path.suffix}")
+    file, problems = read_source_file(path)
+    if file is None:
+        return PipelineTestFile(path, beside, None, tuple(problems))
+    root, problems = compose_document(file)
+    findings = DocumentProblems()
+    findings.extend(problems)
+    if not isinstance(root, YamlMapping):
+        if not problems:
+            findings.add("wanted a mapping with tests", file.locate_file(), "as in tests: [...]")
+        return PipelineTestFile(path, beside, None, tuple(findings.problems))
+    for entry in root.entries:
+        if entry.key.value not in FILE_KEYS:
+            key = Text(entry.key.value, entry.key)
+            hint = suggest_name(key, FILE_KEYS) or f"a test file has {' and '.join(FILE_KEYS)}"
+            findings.add(f"unknown key {quote_key(key)}", key.locate(), hint)
+    pipeline = _find_pipeline(root, beside, findings)
+    found = root.get("tests")
+    if found is None:
+        findings.add('missing key "tests"', file.locate(root.start, root.start + 1))
+    tests = None if found is None else KeyedNode(Text(found.key.value, found.key), found.value)
+    return PipelineTestFile(path, pipeline, tests, tuple(findings.problems))
+
+
+def _find_pipeline(root: YamlMapping, beside: Path, findings: DocumentProblems) -> Path:
+    """Return the pipeline that a test file names, else that of the same name beside it."""
+    named = root.get("pipeline")
+    if named is None:
+        if not beside.is_file():
+            message = f"there is no {beside.name} beside this file"
+            place = root.file.locate(root.start, root.start + 1)
+            findings.add(message, place, "name the pipeline, as in pipeline: ../shop.yaml")
+        return beside
+    if not isinstance(named.value, YamlScalar) or named.value.is_null:
+        place = Text(named.key.value, named.key).locate()
+        findings.add("pipeline: wanted the path of a pipeline", place)
+        return beside
+    path = beside.parent / named.value.value
+    if not path.is_file():
+        place = Text(named.value.value, named.value).locate()
+        findings.add(f"there is no file {path}", place, "the path starts at the test file")
+    return path
+
+
+def load_tests(
+    loaded: LoadedPipeline, files: Sequence[PipelineTestFile], *, with_section: bool = True
+) -> LoadedTests:
+    """Load the tests of a pipeline: of its section `tests`, if wanted, and of test files."""
+    findings = DocumentProblems()
+    interpolator = Interpolator(loaded.folder, loaded.inputs.env, loaded.inputs.files)
+    reader = PipelineTestReader(SectionNodes(NodeResolver(interpolator, findings)))
+    if with_section and loaded.tests is not None:
+        key = loaded.tests.key
+        reader.read(KeyedNode(Text(key.value, key), loaded.tests.value))
+    for file in files:
+        findings.extend(file.problems)
+        if file.tests is not None:
+            reader.read(file.tests)
+    return LoadedTests(tuple(reader.tests), tuple(sort_problems(findings.problems)))

@@ -1,0 +1,98 @@
+"""The checks of a stream against what a test expects of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.core.errors.problems import Location
+from headrace.core.errors.rendering import format_count
+from headrace.core.expressions import to_expr
+from headrace.core.plan import nodes
+from headrace.core.testing.bound_tests import ExpectedStream
+from headrace.core.testing.visible_rows import (
+    RowDifference,
+    find_difference,
+    find_missing,
+    fold_changes,
+    format_difference,
+    format_rows,
+)
+from headrace.core.types.data_types import to_polars
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A difference between what a test expects and what came; `lines` show the rows."""
+
+    location: Location
+    message: str
+    lines: tuple[str, ...] = ()
+    hint: str = ""
+
+
+def check_stream(
+    expected: ExpectedStream,
+    kind: nodes.StreamKind,
+    changes: Sequence[Mapping[str, object]],
+    seen: int,
+    *,
+    is_ordered: bool,
+) -> list[Mismatch]:
+    """Compare the visible rows of a stream, of which `seen` were compared before.
+
+    Of a stream of changes, the table is compared that all of them result in. Without `is_ordered`,
+    rows have no order.
+    """
+    is_new = isinstance(kind, nodes.Append) or expected.written.is_changelog
+    rows = changes[seen:] if is_new else fold_changes(changes, kind)
+    return list(_check_rows(expected, rows, is_ordered=is_ordered))
+
+
+def _check_rows(
+    expected: ExpectedStream, rows: Sequence[Mapping[str, object]], *, is_ordered: bool
+) -> Iterator[Mismatch]:
+    written, place = expected.written, expected.written.location
+    name = expected.stream.name
+    if expected.rows is not None:
+        difference = find_difference(expected.rows, rows, written)
+        if difference.is_reordered and is_ordered:
+            lines = format_rows([(" ", row) for row in rows])
+            yield Mismatch(place, f"{name}: the rows came in another order", tuple(lines))
+        elif difference.missing or difference.unexpected:
+            lines = format_difference(difference)
+            yield Mismatch(place, f"{name}: {_describe(difference)}", tuple(lines))
+    if missing := find_missing(expected.contains or (), rows, written.tolerance):
+        marked = [*(("-", row) for row in missing), *((" ", row) for row in rows)]
+        message = f"{name}: {format_count(len(missing), 'row')} did not come"
+        yield Mismatch(place, message, tuple(format_rows(marked)))
+    if written.count is not None and written.count != len(rows):
+        message = f"{name}: wanted {format_count(written.count, 'row')}, got {len(rows)}"
+        yield Mismatch(place, message, tuple(format_rows([(" ", row) for row in rows])))
+    if wrong := _find_violations(expected, rows):
+        message = f"{name}: {format_count(len(wrong), 'row')} for which {written.where} is not true"
+        yield Mismatch(place, message, tuple(format_rows([("+", row) for row in wrong])))
+
+
+def _describe(difference: RowDifference) -> str:
+    parts = []
+    if difference.missing:
+        parts.append(f"{format_count(len(difference.missing), 'row')} (-) did not come")
+    if difference.unexpected:
+        count = format_count(len(difference.unexpected), "row")
+        parts.append(f"{count} (+) came unexpectedly")
+    return ", ".join(parts)
+
+
+def _find_violations(
+    expected: ExpectedStream, rows: Sequence[Mapping[str, object]]
+) -> list[Mapping[str, object]]:
+    """Return the rows for which the condition is not true."""
+    if expected.condition is None or not rows:
+        return []
+    import polars as pl
+
+    schema = {field.name: to_polars(field.type) for field in expected.stream.schema}
+    data = {name: [row[name] for row in rows] for name in schema}
+    holds = pl.DataFrame(data, schema).select(to_expr(expected.condition)).to_series()
+    return [row for row, is_true in zip(rows, holds, strict=True) if not is_true]

@@ -23,6 +23,7 @@ from headrace.cli.explain import explain
 from headrace.cli.functions import functions
 from headrace.cli.job_commands import jobs, rescale, savepoint, stop
 from headrace.cli.new import new
+from headrace.cli.pipeline_tests.command import test as test_command
 from headrace.cli.process_setup import exit_on_interrupt, raise_on_interrupt
 from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
@@ -52,7 +53,7 @@ def headrace() -> None:
 
 
 COMMANDS = (
-    *(new, validate, explain, run_command, query),
+    *(new, validate, test_command, explain, run_command, query),
     *(jobs, savepoint, stop, rescale, state),
     *(functions, schema, completion),
 )

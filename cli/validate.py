@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -47,11 +48,9 @@ def validate(
     """
     checked = []
     for path in pipelines:
-        one = (
-            _treat_warnings_as_errors(check_pipeline(path, overrides))
-            if strict
-            else check_pipeline(path, overrides)
-        )
+        one = _check_with_tests(path, overrides)
+        if strict:
+            one = _treat_warnings_as_errors(one)
         checked.append(one)
         for problem in one.problems:
             click.echo(
@@ -62,6 +61,18 @@ def validate(
         ctx.exit(2)
     if connect:
         ctx.exit(max(_check_connections(one) for one in checked))
+
+
+def _check_with_tests(path: str, overrides: Sequence[str]) -> CheckedPipeline:
+    """Check a pipeline, and the tests in its file and in the file beside it."""
+    from headrace.core.pipeline.pipeline_tests.tests_loader import find_test_file
+
+    checked = check_pipeline(path, overrides)
+    if checked.loaded_pipeline.tests is None and find_test_file(Path(path)) is None:
+        return checked
+    from headrace.cli.pipeline_tests.checked_tests import check_tests, read_files_beside
+
+    return replace(checked, problems=check_tests(checked, read_files_beside(path)).problems)
 
 
 def _check_connections(checked: CheckedPipeline) -> int:

@@ -19,7 +19,8 @@ shown.
 | exit status | when |
 | --- | --- |
 | 0 | done, or stopped by the first Ctrl-C or SIGTERM and resumable; for `validate`: no errors |
-| 1 | the job failed, or there is a bug in headrace: then a line names the file with the traceback |
+| 1 | the job failed, a test failed, or there is a bug in headrace: then a line names the file \
+with the traceback |
 | 2 | the command line or a pipeline is invalid, or an input matches nothing |
 | 3 | rejected because of existing files: an output folder that is not empty, checkpoints that are \
 damaged, incompatible, or in use by another process |

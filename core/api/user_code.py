@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 SHIPPED_PACKAGE = "headrace_shipped"
 
+MODULE_PREFIX = "headrace_user_"
+"""The prefix of the names of loaded files."""
+
 _LOAD_LOCK = threading.RLock()
 """Serialises loading: a file is loaded once, and the import path is shared."""
 
@@ -107,6 +110,13 @@ def get_instance(code: UserCode) -> Any:
         raise UserCodeError(f"{code.format_error(error)} (making a {code.name})") from error
 
 
+def forget_modules() -> None:
+    """Forget the files that were loaded: each is executed again when it is needed next."""
+    get_instance.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(MODULE_PREFIX)]:
+        del sys.modules[name]
+
+
 def load_function(path: Path, name: str) -> Callable[..., Any]:
     """Load the function of that name from the file."""
     module = _load_module(locate_file(path))
@@ -133,7 +143,7 @@ def _load_module(path: Path) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     # Two files of one name in different folders are two modules.
     digest = sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    name = f"headrace_user_{path.stem}_{digest}"
+    name = f"{MODULE_PREFIX}{path.stem}_{digest}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -13,11 +13,11 @@ from headrace.core.expressions import ExpressionErrors, TypedExpression, type_ex
 from headrace.core.pipeline.pipeline_tests.model import (
     BadRecords,
     ClockAdvance,
+    ControlEvent,
     Expectation,
     GivenRow,
     GivenRows,
     IdleSplits,
-    JobControl,
     PipelineTest,
     RaisedWatermark,
     Rescale,
@@ -78,7 +78,7 @@ class ExpectedStream:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What is expected at one time."""
+    """The expectations at one time."""
 
     written: Expectation
     streams: tuple[ExpectedStream, ...]
@@ -90,7 +90,7 @@ BoundEvent: TypeAlias = (
     | FedRecords
     | FedIdleness
     | ClockAdvance
-    | JobControl
+    | ControlEvent
     | Rescale
     | Expected
 )
@@ -139,13 +139,15 @@ def get_lookup(step: nodes.PlanPart) -> nodes.Lookup | None:
 
 
 def list_record_columns(source: nodes.Source) -> Schema:
-    """Return the columns of a source's records; those of a table say what they do to it."""
-    if source.table is None:
-        return source.schema
-    added = (Field(n, t) for n, t in nodes.CHANGE_COLUMNS.items() if n not in source.schema)
-    # The deletion of a row has its key only.
-    fields = (Field(f.name, f.type, f.name not in source.table.key) for f in source.schema)
-    return Schema((*fields, *added))
+    """Return the columns of a source's records; those of a table say what they do to it.
+
+    Columns that the plan does not read may be null, and those of a deletion outside of its key.
+    """
+    required = source.decoded_columns if source.table is None else source.table.key
+    fields = [Field(f.name, f.type, f.nullable or f.name not in required) for f in source.schema]
+    if source.table is not None:
+        fields += (Field(n, t) for n, t in nodes.CHANGE_COLUMNS.items() if n not in source.schema)
+    return Schema(tuple(fields))
 
 
 def list_table_columns(lookup: nodes.Lookup) -> Schema:
@@ -205,7 +207,7 @@ class PlanBinder:
             case Expectation(streams):
                 found = [e for each in streams if (e := self._bind_stream(each)) is not None]
                 return Expected(event, tuple(found))
-            case ClockAdvance() | JobControl() | Rescale():
+            case ClockAdvance() | ControlEvent() | Rescale():
                 return event
         raise AssertionError(f"no event: {event}")
 
@@ -353,13 +355,18 @@ class PlanBinder:
             except WrongValue as wrong:
                 place = (wrong.text or _find_text(value) or name).locate()
                 self._report(f"{name}: {wrong.message}", place, wrong.hint)
-        for column in schema if is_whole else ():
-            written = row.values.get(Text(column.name), NOTHING)
-            if not column.nullable and written is NOTHING:
-                message = f'the column "{column.name}" is not null, and the row has no value of it'
-                self._report(message, row.location)
-            typed.setdefault(column.name, None)
+        if is_whole:
+            self._check_nulls(row, schema)
+            return dict.fromkeys(schema.names) | typed
         return typed
+
+    def _check_nulls(self, row: GivenRow, schema: Schema) -> None:
+        """Report the columns of a row that may not be null, and are."""
+        written = {str(name) for name, value in row.values.items() if value is not NOTHING}
+        missing = [f'"{f.name}"' for f in schema if not f.nullable and f.name not in written]
+        if missing:
+            message = f"the row has no value of {', '.join(missing)}, which cannot be null"
+            self._report(message, row.location)
 
 
 def _find_text(value: object) -> Text | None:

@@ -62,7 +62,7 @@ class ClockAdvance:
 
 
 @dataclass(frozen=True, slots=True)
-class JobControl:
+class ControlEvent:
     """A checkpoint; or the process is killed, and restored from the last one; or all inputs end."""
 
     action: Literal["checkpoint", "restart", "end"]
@@ -104,7 +104,7 @@ METRICS = {"late": "late_rows", "bad": "bad_rows", "unfilled": "unfilled_rows"}
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What is compared at one time, after a checkpoint."""
+    """The comparisons at one time, after a checkpoint."""
 
     streams: tuple[StreamExpectation, ...] = ()
     failure: Text | None = None
@@ -118,7 +118,7 @@ Event: TypeAlias = (
     | BadRecords
     | IdleSplits
     | ClockAdvance
-    | JobControl
+    | ControlEvent
     | Rescale
     | Expectation
 )

@@ -15,10 +15,10 @@ from headrace.core.pipeline.pipeline_tests.expectations import ExpectationReader
 from headrace.core.pipeline.pipeline_tests.model import (
     BadRecords,
     ClockAdvance,
+    ControlEvent,
     Event,
     GivenRows,
     IdleSplits,
-    JobControl,
     PipelineTest,
     PlacedEvent,
     RaisedWatermark,
@@ -123,7 +123,7 @@ class PipelineTestReader:
                     yield PlacedEvent(locate_node(item.node), event)
         if "end" not in entries or self.nodes.read_scalar(entries["end"], flag):
             last = entries.get("expect") or given or entries["name"]
-            yield PlacedEvent(last.key.locate(), JobControl("end"))
+            yield PlacedEvent(last.key.locate(), ControlEvent("end"))
         if "expect" in entries:
             event = ExpectationReader(self.nodes).read(entries["expect"])
             if event is not None:
@@ -151,11 +151,11 @@ class PipelineTestReader:
         else:
             yield self._read_rows(spot)
 
-    def _read_control(self, item: KeyedNode) -> JobControl | None:
+    def _read_control(self, item: KeyedNode) -> ControlEvent | None:
         word: Text | None = self.nodes.read_scalar(item, ANY_TEXT)
         for control in CONTROLS:
             if word == control:
-                return JobControl(control)
+                return ControlEvent(control)
         if word is not None:
             message = f'wanted {" or ".join(CONTROLS)}, got "{word}"'
             hint = suggest_name(word, CONTROLS) or f"other events have a value, {EVENT_HINT}"

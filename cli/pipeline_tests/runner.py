@@ -1,0 +1,225 @@
+"""The run of a test: its events are given to a job one by one, and its output is compared.
+
+A test runs in several variants, which must all give the expected rows: at parallelism 1 and 3, and
+with the rows of each event cut into batches at random.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
+
+import polars as pl
+
+from headrace.cli.pipeline_tests.fed_source import FedEvent, FedInput, FedTime
+from headrace.cli.pipeline_tests.isolated_plan import Planner
+from headrace.cli.pipeline_tests.record_decoding import decode_bad_record
+from headrace.cli.pipeline_tests.simulated_job import JobStuck, SimulatedJob
+from headrace.core.api.user_code import forget_modules
+from headrace.core.errors.problems import Location
+from headrace.core.pipeline.pipeline_tests.model import (
+    METRICS,
+    ClockAdvance,
+    ControlEvent,
+    Rescale,
+)
+from headrace.core.plan import nodes
+from headrace.core.testing.bound_tests import (
+    BoundEvent,
+    BoundTest,
+    Expected,
+    ExpectedStream,
+    FedIdleness,
+    FedRecords,
+    FedRows,
+    FedWatermark,
+    get_lookup,
+    list_record_columns,
+    list_table_columns,
+)
+from headrace.core.testing.stream_checks import Mismatch, check_stream
+from headrace.core.types.data_types import Schema, to_polars
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run a test that must not change its result."""
+
+    name: str
+    parallelism: int
+    is_cut: bool = False
+    """Whether the rows of each event are cut into batches at random."""
+
+
+def list_variants(key_groups: int, seed: int, parallelism: int | None) -> list[Variant]:
+    """Return the variants of each test; with a parallelism, the one of it."""
+    if parallelism is not None:
+        return [Variant(f"at parallelism {parallelism}", parallelism)]
+    most = min(3, key_groups)
+    cut = f"at parallelism {most}, with rows cut at random: --seed {seed}"
+    parallel = [Variant(f"at parallelism {most}", most)] if most > 1 else []
+    return [Variant("", 1), *parallel, Variant(cut, most, is_cut=True)]
+
+
+@dataclass(slots=True)
+class VariantRun:
+    """One run of a test; `mismatches` are why it fails."""
+
+    test: BoundTest
+    planner: Planner
+    variant: Variant
+    seed: int
+    mismatches: list[Mismatch] = field(default_factory=list)
+    job: SimulatedJob = field(init=False)
+    _sources: Mapping[str, nodes.Source] = field(init=False)
+    _next: int = 0
+    """The number of the next event."""
+    _seen: dict[str, int] = field(default_factory=dict)
+    """The number of rows of each stream that were compared."""
+
+    def __post_init__(self) -> None:
+        chance = random.Random(f"{self.seed} {self.test.test.name}")
+        variant, plan = self.variant, self.planner.plan(self.variant.parallelism)
+        self._sources = {part.name: part for part in plan if isinstance(part, nodes.Source)}
+        inputs = {
+            name: FedInput(
+                tuple([] for _ in range(self.test.split_counts.get(name, 1))),
+                build_records([], source),
+                is_gathered=not variant.is_cut,
+            )
+            for name, source in self._sources.items()
+        }
+        lookups = {part.name: found for part in plan if (found := get_lookup(part)) is not None}
+        tables = {
+            step: build_frame(self.test.tables[step], list_table_columns(lookup))
+            for step, lookup in lookups.items()
+        }
+        day = self.test.test.day
+        start_s = datetime.combine(day, time(), UTC).timestamp() if day is not None else 0.0
+        self.job = SimulatedJob(
+            self.planner,
+            variant.parallelism,
+            inputs,
+            tables,
+            start_s,
+            self.seed,
+            chance if variant.is_cut else None,
+        )
+
+    def run(self) -> list[Mismatch]:
+        """Run the test to its end, or to its first mismatch."""
+        while self._next < len(self.test.events) and not self.mismatches:
+            forget_modules()
+            self.job.live(self._drive)
+        return self.mismatches
+
+    async def _drive(self) -> None:
+        """Give events to the job until one of them kills it."""
+        if self.job.failure:
+            return self._check_failure(self.test.test.location)
+        while self._next < len(self.test.events) and not self.mismatches:
+            location, event = self.test.events[self._next]
+            self._next += 1
+            if event == ControlEvent("restart"):
+                return
+            try:
+                await self._apply(event, location)
+            except JobStuck as stuck:
+                self.mismatches.append(Mismatch(location, str(stuck)))
+            self._check_failure(location)
+
+    def _check_failure(self, location: Location) -> None:
+        """Report a failure of the job, unless the next event expects one."""
+        if not self.job.failure or self.mismatches:
+            return
+        events = self.test.events
+        expects = [e for _, e in events[max(self._next - 1, 0) : self._next + 2]]
+        if not any(isinstance(e, Expected) and e.written.failure is not None for e in expects):
+            hint = "expect: {fails: ...} expects it"
+            self.mismatches.append(
+                Mismatch(location, f"the job has failed: {self.job.failure}", hint=hint)
+            )
+
+    async def _apply(self, event: BoundEvent, location: Location) -> None:
+        job = self.job
+        match event:
+            case FedRows(source, splits):
+                for split, rows in enumerate(splits):
+                    job.feed(source, split, self._cut(build_records(rows, self._sources[source])))
+            case FedWatermark(source, at_us):
+                for split in range(len(job.inputs[source].splits)):
+                    job.feed(source, split, [FedTime(at_us)])
+            case FedIdleness(source, splits):
+                for split in splits:
+                    job.feed(source, split, [FedTime(None)])
+            case FedRecords(source, records):
+                bad = [decode_bad_record(self._sources[source], each) for each in records]
+                job.feed(source, 0, [each for each in bad if each is not None])
+            case ClockAdvance(by):
+                return await job.advance(by.total_seconds())
+            case ControlEvent("end"):
+                return await job.end()
+            case ControlEvent():
+                return await job.take_checkpoint()
+            case Rescale(parallelism):
+                return await job.rescale(parallelism)
+            case Expected():
+                return await self._compare(event, location)
+        await job.rest()
+
+    def _cut(self, frame: pl.DataFrame) -> Sequence[FedEvent]:
+        """Cut the rows of an event, if that is wanted."""
+        if not frame.height:
+            return ()
+        chance = self.job.chance
+        if chance is None:
+            return [frame]
+        pieces = list[FedEvent]()
+        while frame.height:
+            size = chance.randint(1, frame.height)
+            pieces.append(frame.head(size))
+            frame = frame.slice(size)
+        return pieces
+
+    async def _compare(self, expected: Expected, location: Location) -> None:
+        await self.job.take_checkpoint()
+        failure = expected.written.failure
+        if failure is not None and failure.reveal() not in self.job.failure:
+            got = f"it failed with: {self.job.failure}" if self.job.failure else "it did not fail"
+            message = f'the job was expected to fail with "{failure}", and {got}'
+            self.mismatches.append(Mismatch(failure.locate(), message))
+        for each in expected.streams:
+            self.mismatches += self._check_stream(each)
+        for name, wanted in expected.written.metrics.items():
+            count = self.job.count(METRICS[str(name)])
+            if count != wanted:
+                message = f"{name}: wanted {wanted}, got {count}"
+                self.mismatches.append(Mismatch(name.locate(), message))
+
+    def _check_stream(self, expected: ExpectedStream) -> Sequence[Mismatch]:
+        stream = expected.stream.name
+        kind, rows = self.job.get_stream(stream).kind, self.job.get_rows(stream)
+        seen, self._seen[stream] = self._seen.get(stream, 0), len(rows)
+        if expected.written.is_changelog and self.variant.is_cut:
+            return ()  # more batches may have more changes in between
+        is_ordered = self.variant.parallelism == 1
+        return check_stream(expected, kind, rows, seen, is_ordered=is_ordered)
+
+
+def build_frame(rows: Sequence[Mapping[str, object]], schema: Schema) -> pl.DataFrame:
+    """Build the frame of typed rows."""
+    return pl.DataFrame(
+        [
+            pl.Series(f.name, [row.get(f.name) for row in rows], to_polars(f.type), strict=True)
+            for f in schema
+        ]
+    )
+
+
+def build_records(rows: Sequence[Mapping[str, object]], source: nodes.Source) -> pl.DataFrame:
+    """Build the records of a source, with the columns that it decodes."""
+    columns = list_record_columns(source)
+    decoded = {*source.decoded_columns, *(nodes.CHANGE_COLUMNS if source.table else ())}
+    return build_frame(rows, Schema(tuple(f for f in columns if f.name in decoded)))

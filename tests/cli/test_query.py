@@ -1,8 +1,12 @@
 """`headrace query`: SQL over files at the shell, and what it leaves behind."""
 
 import gzip
+import io
 import json
+import os
+import pty
 import re
+import signal
 from os import terminal_size
 from pathlib import Path
 
@@ -16,6 +20,8 @@ from headrace.connectors.collected_rows import CollectedRows
 from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
 from headrace.core.types.stream_kinds import Retract, Upsert
 from tests.support.cli.command_line import Headrace
+from tests.support.cli.command_process import start_headrace
+from tests.support.cli.processes import limited
 from tests.support.stopped_jobs import Stopped
 
 ORDERS = (
@@ -268,3 +274,44 @@ def test_changes_are_folded_however_they_are_batched(
     assert sorted(keyed.take_rows(schema).rows()) == [("a", 2), ("c", 3)]
     wanted = [*[("a", 1)] * 3, *[("a", 2)] * 3, *[("c", 3)] * 3]
     assert sorted(counted.take_rows(schema).rows()) == wanted
+
+
+WATCHED = """name: shop
+sources:
+  orders: {files: {path: in, watch: 200ms}, format: json, schema: {city: string}}
+sinks:
+  out: {from: orders, files: {path: out}}
+"""
+
+
+def test_a_followed_folder_is_read_until_ctrl_c(tmp_path: Path) -> None:
+    """The table shows files that come later; Ctrl-C prints the rows so far, and is no failure."""
+    (tmp_path / "shop.yaml").write_text(WATCHED)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.jsonl").write_text('{"city": "Wien"}\n')
+    before = list_files(tmp_path)
+    sql = "select city, count(*) as n from orders group by city order by city"
+    ours, theirs = pty.openpty()
+    arguments = ("query", "-f", "shop.yaml", "--follow", sql)
+    env = {**os.environ, "TERM": "xterm"}
+    process = limited(
+        start_headrace(*arguments, cwd=tmp_path, env=env, stdout=theirs, stderr=theirs)
+    )
+    with process, os.fdopen(ours, "rb", buffering=0) as terminal:
+        _read_until(terminal, r"Wien +1\b")
+        added = tmp_path / "in/2.jsonl"
+        added.write_text('{"city": "Wien"}\n{"city": "Roma"}\n')
+        _read_until(terminal, r"Roma +1\b[\s\S]*Wien +2\b")
+        process.send_signal(signal.SIGINT)
+        shown = _read_until(terminal, r"\n *Roma +1 *\r\n *Wien +2 *\r\n$")
+        assert process.wait(60) == 0, shown
+        os.close(theirs)
+    assert list_files(tmp_path) == before | {added}
+
+
+def _read_until(terminal: io.RawIOBase, pattern: str) -> str:
+    """Read what a terminal shows until it has the pattern, without the codes that draw it."""
+    shown = ""
+    while not re.search(pattern, shown):
+        shown += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", (terminal.read(1 << 16) or b"").decode())
+    return shown

@@ -83,6 +83,8 @@ STEPS = [
     "dedup: {key: [k, s]}",
     "dedup: {key: k, ttl: 2s}",
     "dedup: {key: k, ttl: 2s, time: processing}",
+    "key: k, top: {n: 2, by: v desc, ties: rank}",
+    "key: s, top: {n: 2, by: k, ties: dense_rank}, select: {s: s, k: k, r: rank}",
     "dedup: {key: [k, s], keep: last}",
     "dedup: {key: [k, s], order: event_time, late_to: late}",
     "dedup: {key: x, ttl: 2s, order: event_time, late_to: late}",

@@ -187,6 +187,8 @@ def _chain(draw: st.DrawFn, chains: Chains, name: str) -> None:
         stream = f"{chains.add(f'{name}_r', stream, [ROUTE])}.{draw(st.sampled_from(ROUTES))}"
     clauses = draw(_keyed())
     stream = chains.add(f"{name}_keyed", stream, clauses)
+    if any("ties:" in clause for clause in clauses):
+        chains.changed.add(stream)  # a rank with ties is no key
     if following := _following("\n".join(clauses)):
         for at in range(draw(st.integers(0, 2))):
             if at and "from:" in following[0]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +51,10 @@ def is_test_file(path: Path) -> bool:
 
 def find_test_file(pipeline: Path) -> Path | None:
     """Return the test file beside a pipeline, if there is one."""
+    if not pipeline.stem:
+        return None  # a path such as "." or "/"
     path = pipeline.with_name(f"{pipeline.stem}{SUFFIX}{pipeline.suffix}")
-    return path if path.is_file() else None
+    return path if os.path.isfile(path) else None
 
 
 def read_test_file(path: Path) -> PipelineTestFile:
@@ -84,7 +87,7 @@ def _find_pipeline(root: YamlMapping, beside: Path, findings: DocumentProblems) 
     """Return the pipeline that a test file names, else that of the same name beside it."""
     named = root.get("pipeline")
     if named is None:
-        if not beside.is_file():
+        if not os.path.isfile(beside):
             message = f"there is no {beside.name} beside this file"
             place = root.file.locate(root.start, root.start + 1)
             findings.add(message, place, "name the pipeline, as in pipeline: ../shop.yaml")
@@ -94,7 +97,7 @@ def _find_pipeline(root: YamlMapping, beside: Path, findings: DocumentProblems) 
         findings.add("pipeline: wanted the path of a pipeline", place)
         return beside
     path = beside.parent / named.value.value
-    if not path.is_file():
+    if not os.path.isfile(path):
         place = Text(named.value.value, named.value).locate()
         findings.add(f"there is no file {path}", place, "the path starts at the test file")
     return path

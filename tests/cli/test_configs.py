@@ -53,6 +53,12 @@ def simulated(config: Path, connectors: Connectors, seed: int, *values: str) -> 
     assert outcome.failure is None, f"seed {seed}: {outcome.failure}"
 
 
+def test_the_tests_in_configs_pass(headrace: Headrace, configs: Path) -> None:
+    ran = headrace("test", str(configs))
+    assert (ran.status, ran.out) == (0, ""), ran.out + ran.err
+    assert ran.err.startswith("3 tests: 3 passed")
+
+
 @pytest.mark.parametrize("name", STEADY)
 def test_a_config_gives_the_same_rows_at_any_parallelism(
     headrace: Headrace, configs: Path, name: str

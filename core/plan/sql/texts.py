@@ -172,8 +172,11 @@ class QueryTexts:
         """Return the text of the result of a query that has been joined."""
         match node:
             case CallNode(name="not", arguments=(CallNode(span=span) as inner,)):
-                if span == node.span and (text := self._find_value(inner, scope)):
-                    return f"(not {text})"
+                # The text of x not in (...) is that of the in: its not is replaced with it.
+                before = tokenize(self.read(Span(node.span.start, span.start)))
+                if all(token.text in ("(", "") for token in before):
+                    text = self._find_value(inner, scope)
+                    return text and f"(not {text})"
                 return None
             case Subquery() | CallNode(name="in" | "exists"):
                 read = self.values.get(node.span)

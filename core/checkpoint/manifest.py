@@ -23,7 +23,7 @@ something else now have to be migrated.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
@@ -123,7 +123,8 @@ def build_manifest(
     """Build the document of a checkpoint; `base` is the one that the attempt resumed from."""
     fingerprints = build_fingerprints(plan)
     before = base.counters if base else JobCounters()
-    states = {step: _collect_states(step, plan, keep.snapshots) for step in fingerprints}
+    subtasks = {part: ids for task, ids in enumerate_subtasks(plan) for part in task.parts}
+    states = {step: _collect_states(step, subtasks[step], keep) for step in fingerprints}
     return {
         "version": version,
         "pipeline": plan.name,
@@ -144,7 +145,7 @@ def build_manifest(
         "states": states,
         "state_names": {step: list_state_names(subtasks) for step, subtasks in states.items()},
         "sinks": {
-            part.name: _describe_sink(part.name, plan, keep)
+            part.name: _describe_sink(subtasks[part.name], keep)
             for part in plan
             if isinstance(part, nodes.Sink)
         },
@@ -156,12 +157,14 @@ def build_manifest(
 
 def describe_parts(plan: nodes.Plan) -> dict[str, PartDescription]:
     """Describe each part of a plan."""
-    parts = {}
+    parts, producers = {}, dict[str, dict[str, None]]()
+    for edge in plan.edges:
+        producers.setdefault(edge.consumer, {})[edge.producer] = None
     for part in plan:
         before, after = list_clause_texts(part)
-        producers = dict.fromkeys(e.producer for e in plan.edges if e.consumer == part.name)
+        inputs = tuple(producers.get(part.name, ()))
         parts[part.name] = PartDescription(
-            part.parallelism, tuple(producers), location_text(part), tuple(before), tuple(after)
+            part.parallelism, inputs, location_text(part), tuple(before), tuple(after)
         )
     return parts
 
@@ -262,13 +265,13 @@ def _describe_splits(
 
 
 def _collect_states(
-    step: str, plan: nodes.Plan, snapshots: Mapping[SubtaskId, Snapshot]
+    step: str, subtasks: Sequence[SubtaskId], keep: WriteManifest
 ) -> list[list[Document]]:
-    ids = next(ids for task, ids in enumerate_subtasks(plan) if step in task.parts)
-    return [list(snapshots[id].states.get(step, ())) for id in ids]
+    return [list(keep.snapshots[id].states.get(step, ())) for id in subtasks]
 
 
-def _describe_sink(sink: str, plan: nodes.Plan, keep: WriteManifest) -> dict[str, object]:
-    ids = next(ids for task, ids in enumerate_subtasks(plan) if sink in task.parts)
-    handles = [{"subtask": id.index, "handle": handle} for id, handle in keep.handles if id in ids]
-    return {"handles": handles, "writers": [keep.snapshots[id].writer for id in ids]}
+def _describe_sink(subtasks: Sequence[SubtaskId], keep: WriteManifest) -> dict[str, object]:
+    handles = [
+        {"subtask": id.index, "handle": handle} for id, handle in keep.handles if id in subtasks
+    ]
+    return {"handles": handles, "writers": [keep.snapshots[id].writer for id in subtasks]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from headrace.core.expressions.typed import DEFAULT_MAX_VALUE, TypedExpression
@@ -238,7 +239,7 @@ class Task:
     """The name of the slots that its subtasks are placed in."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """The whole pipeline. Parts are in topological order: every input is before its reader."""
 
@@ -255,7 +256,7 @@ class Plan:
         """Return the part of that name."""
         return next(part for part in self.parts if part.name == name)
 
-    @property
+    @cached_property
     def streams(self) -> Mapping[str, Stream]:
         """Every stream, by name."""
         return {

@@ -39,7 +39,7 @@ from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
-from tests.support.runtime.memory_pipelines import bounds_of, job_of, plan_of
+from tests.support.runtime.memory_pipelines import bounds_of, job_of_plan, plan_of
 
 MOST_TURNS = 50_000
 NOW = "2026-01-31T08:00:00Z"
@@ -204,6 +204,8 @@ class Life:
     """Called with the manifest of each checkpoint when all its output is committed."""
     clock_s: float = 0.0
     """The time of the wall clock at which the next process starts."""
+    _plans: dict[str, nodes.Plan] = field(default_factory=dict)
+    """The plans of earlier lives, by their texts."""
     _operations: int = 0
     _dead: bool = False
     _left: Outputs | None = None
@@ -275,10 +277,12 @@ class Life:
             finally:
                 job.release_checkpoint(number)
 
-    def _plan(self, parallelism: int) -> nodes.Plan:
-        return plan_of(
-            self.folder, self._text(parallelism), {"memory": self.memory.build_connector()}
-        )
+    def _plan(self, parallelism: int | None) -> nodes.Plan:
+        text = self._text(parallelism)
+        if text not in self._plans:
+            connectors = {"memory": self.memory.build_connector()}
+            self._plans[text] = plan_of(self.folder, text, connectors)
+        return self._plans[text]
 
     def _text(self, parallelism: int | None) -> str:
         if parallelism is None:
@@ -291,10 +295,10 @@ class Life:
             self.disk.before_operation = before
 
     def _job(self, home: Home, fate: Fate, seed: int, now_us: Callable[[], int]) -> Job:
-        text = self._text(fate.parallelism)
+        plan = self._plan(fate.parallelism)
         bounds = self.bounds or bounds_of(seed)
         bench = KernelExecutor()
-        job = job_of(self.folder, text, self.memory, bench, bounds, self.backend, now_us)
+        job = job_of_plan(self.folder, plan, self.memory, bench, bounds, self.backend, now_us)
         storage = CheckpointStorage(
             home.open_store(home.ensure_job_id(NOW, lambda: "0" * 32)),
             RestartPolicy(fate.restart),

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Any
+
+import pytest
 
 from headrace.core.plan import nodes
 from tests.support.reference.random_sql_tables import RandomTables, to_frame
@@ -24,39 +27,63 @@ from tests.support.runtime.checkpointed_output import (
 from tests.support.runtime.crashing_jobs import FlakyMemory
 from tests.support.runtime.memory_pipelines import cut
 
-LIVES = 4
-COMPARED = 4
-"""The most checkpoints that are compared of a job, besides its end."""
 QUERIES = 5
 """The queries of one pipeline."""
-SIZES = (1, 6, 50)
-"""The rows of the pieces in which a split arrives."""
 
 
-def test_random_queries_are_right_at_each_checkpoint() -> None:
-    found = (survive(f"test {seed}", 10, sizes=(50,)) for seed in range(3))
-    wrong = [each for some in found for each in some]
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is done for the queries of a pipeline."""
+
+    queries: int = QUERIES
+    rows: int = 25
+    """The rows of each table."""
+    compared: int = 4
+    """The most checkpoints that are compared, besides the end."""
+    sizes: tuple[int, ...] = (1, 6, 50)
+    """The rows of the pieces in which a split arrives."""
+    lives: int = 4
+    """Fewer processes than that are killed, stopped or rescaled."""
+    every_s: tuple[float, ...] = (0.3, 1.0, 3.0)
+    """The time between checkpoints."""
+    slow_shares: tuple[float, ...] = (0.0, 0.3)
+    parallelism: tuple[int, ...] = (1, 3)
+    has_changelogs: bool = True
+    """Whether a sink has each change, besides one that has the last state of each row."""
+
+
+CALM = Effort(48, 10, 1, (50,), 1, (3.0,), (0.0,), (1,), has_changelogs=False)
+"""Many queries at once, whose job is neither killed nor rescaled, cost little each."""
+EVENTFUL = Effort(4, 12, 2, (50,))
+
+
+@pytest.mark.parametrize(("seed", "effort"), [("n", CALM), ("l", CALM), ("w", EVENTFUL)])
+def test_random_queries_are_right_at_each_checkpoint(seed: str, effort: Effort) -> None:
+    wrong = [*survive(seed, effort)]
     assert not wrong, "\n".join(wrong)
 
 
-def survive(seed: str, queries: int = QUERIES, sizes: tuple[int, ...] = SIZES) -> Iterator[str]:
+def survive(seed: str, effort: Effort) -> Iterator[str]:
     """Run random queries through what happens to a job; yield what is not as DuckDB has it."""
     random = Random(seed)
-    tables = RandomTables.draw(random, queries)
-    memory = FlakyMemory({name: _pace(name, random, tables, sizes) for name in tables.splits})
+    tables = RandomTables.draw(random, effort.queries, effort.rows)
+    memory = FlakyMemory(
+        {name: _pace(name, random, tables, effort.sizes) for name in tables.splits}
+    )
     recorder = CheckpointRecorder(memory)
-    settings = f"settings: {{parallelism: {random.choice((1, 3))}}}"
+    text = tables.write_pipeline(f"settings: {{parallelism: {random.choice(effort.parallelism)}}}")
     plan, _ = expected_rows.survived(
-        add_full_sinks(tables.write_pipeline(settings)),
+        add_full_sinks(text) if effort.has_changelogs else text,
         memory,
         random,
-        random.randrange(LIVES),
-        slow_share=random.choice((0.0, 0.3)),
+        random.randrange(effort.lives),
+        effort.every_s,
+        slow_share=random.choice(effort.slow_shares),
         on_committed=recorder.record,
     )
     waiting = find_waiting_parts(plan)
-    for checkpoint in (recorder.end, *recorder.draw(random, COMPARED)):
-        left_out = set() if checkpoint.number < 0 else waiting
+    for checkpoint in (recorder.end, *recorder.draw(random, effort.compared)):
+        left_out = set[str]() if checkpoint.number < 0 else waiting
         for wrong in _compare(tables, plan, recorder, checkpoint, left_out):
             yield f"{seed}, checkpoint {checkpoint.number}: {wrong}"
 
@@ -99,7 +126,7 @@ def main(count: int, first: int = 0) -> None:
     """Run that many queries."""
     differing = 0
     for seed in range(first, first + count // QUERIES):
-        for wrong in survive(str(seed)):
+        for wrong in survive(str(seed), Effort()):
             print(wrong, flush=True)
             differing += 1
     print(f"{count} queries, {differing} differ")

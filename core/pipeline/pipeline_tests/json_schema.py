@@ -1,74 +1,94 @@
-"""The JSON Schema of `tests`, for completion in editors; the reader is stricter."""
+"""The JSON Schema of `tests`, for completion in editors; the reader is stricter.
+
+Tests: tests/core/pipeline/test_document_schema.py.
+"""
 
 from __future__ import annotations
 
 from headrace.core.pipeline.pipeline_tests.model import METRICS
-from headrace.core.pipeline.values import Json, duration
+from headrace.core.pipeline.values import Json
 
 _ROWS: Json = {"type": "array", "items": {"type": "object"}}
 _NAMED_ROWS: Json = {"type": "object", "additionalProperties": _ROWS}
+
+
+def _describe(schema: Json, description: str) -> Json:
+    return schema | {"description": description}
+
+
+def _list_keys(descriptions: dict[str, str]) -> Json:
+    """Return keys with any values."""
+    return {key: {"description": text} for key, text in descriptions.items()}
+
+
 _STREAM: Json = {
-    "anyOf": [
-        _ROWS,
-        {
-            "type": "object",
-            "properties": {
-                "rows": _ROWS,
-                "contains": _ROWS,
-                "count": {"type": ["integer", "string"]},
-                "where": {"type": ["string", "boolean"]},
-                "match": {"enum": ["all", "subset"]},
-                "within": {"type": ["number", "string"]},
-                "ordered": {"type": ["boolean", "string"]},
-                "changelog": {"type": ["boolean", "string"]},
-            },
-            "additionalProperties": False,
-        },
-    ]
+    "type": "object",
+    "properties": {
+        "rows": _describe(_ROWS, "Exactly these rows."),
+        "contains": _describe(_ROWS, "These rows, and perhaps others."),
+        "match": {"enum": ["all", "subset"], "description": "The columns that are compared."},
+        **_list_keys(
+            {
+                "count": "The number of rows.",
+                "where": "An expression that is true for every row.",
+                "within": "The largest difference between equal doubles.",
+                "ordered": "Whether rows are in order.",
+                "changelog": "Whether changes are compared as they came.",
+            }
+        ),
+    },
+    "additionalProperties": False,
 }
 _EXPECT: Json = {
     "type": "object",
     "description": "The rows that streams have emitted since they were last compared.",
     "properties": {
-        "fails": {"type": ["string", "number"]},
-        "metrics": {"type": "object", "properties": {name: {} for name in METRICS}},
+        "fails": {"description": "A part of the message with which the job fails."},
+        "metrics": {
+            "type": "object",
+            "description": "Counters of the whole job.",
+            "properties": _list_keys({name: f"The number of {name} rows." for name in METRICS}),
+            "additionalProperties": False,
+        },
     },
-    "additionalProperties": _STREAM,
+    "additionalProperties": {"anyOf": [_ROWS, _STREAM]},
 }
 _EVENT: Json = {
-    "anyOf": [
-        {"enum": ["checkpoint", "restart"]},
-        {
-            "type": "object",
-            "properties": {
-                "rows": _NAMED_ROWS,
-                "splits": {"type": "object"},
-                "watermark": {"type": "object"},
-                "bad": {"type": "object"},
-                "idle": {"type": "object"},
-                "advance": {"type": "string", "pattern": duration.json["pattern"]},
-                "rescale": {"type": ["integer", "string"]},
-                "expect": _EXPECT,
-            },
-            "additionalProperties": _ROWS,
-            "minProperties": 1,
-            "maxProperties": 1,
-        },
-    ]
+    "type": "object",
+    "properties": {
+        "rows": _describe(_NAMED_ROWS, "Rows of sources, by name."),
+        "expect": _EXPECT,
+        **_list_keys(
+            {
+                "splits": "Rows of several splits of a source.",
+                "watermark": "The time that the watermark of a source is raised to.",
+                "bad": "Records that a source cannot read.",
+                "idle": "Splits of a source without rows for now.",
+                "advance": "Time that passes on the wall clock.",
+                "rescale": "The parallelism at which the job continues.",
+            }
+        ),
+    },
+    "additionalProperties": _ROWS,
 }
 
 
 def build_tests_schema() -> Json:
     """Return the schema of the section."""
+    events = {"anyOf": [{"enum": ["checkpoint", "restart"]}, _EVENT]}
     test: Json = {
         "type": "object",
         "properties": {
-            "name": {"type": ["string", "number"], "description": "The name, in results."},
-            "date": {"type": "string", "description": "The day of times that have none."},
-            "given": {"type": "array", "items": _EVENT, "description": "Events, in order."},
-            "tables": _NAMED_ROWS | {"description": "The rows of lookup tables, by step."},
-            "end": {"type": ["boolean", "string"], "description": "`false`: inputs do not end."},
+            "given": {"type": "array", "items": events, "description": "Events, in order."},
+            "tables": _describe(_NAMED_ROWS, "The rows of lookup tables, by step."),
             "expect": _EXPECT,
+            **_list_keys(
+                {
+                    "name": "The name, in results.",
+                    "date": "The day of times that are written without one.",
+                    "end": "false: the inputs do not end after the last event.",
+                }
+            ),
         },
         "required": ["name"],
         "additionalProperties": False,

@@ -20,11 +20,13 @@ from headrace.cli.shell_query.tables import (
     find_topics,
 )
 from headrace.connectors.collected_rows import CollectedRows, CollectedRowsOptions
+from headrace.connectors.registry import REGISTRY
 from headrace.core.errors.problems import Location, Problem
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.clauses.query import QueryText
 from headrace.core.pipeline.loader import LoadedPipeline, PipelineInputs
 from headrace.core.pipeline.model import Pipeline, Sink, Step
+from headrace.core.pipeline.row_source import add_row_source
 from headrace.core.pipeline.settings import Buffer, Settings, State
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
@@ -116,6 +118,7 @@ def plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
     tables = dict[str, TableName]()
     for each in list_table_names(query):
         tables.setdefault(each.name, each)
+    known = replace(known, sources=add_row_source(dict(known.sources), tables, REGISTRY))
     streams = {str(stream): str(part.name) for part, stream in list_declared_streams(known)}
     try:
         paths = [each for name, each in tables.items() if name not in streams]

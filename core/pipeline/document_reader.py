@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from headrace.core.pipeline.endpoint_reader import EndpointReader
 from headrace.core.pipeline.fields import OnError
 from headrace.core.pipeline.model import Pipeline, Sink, SinkKeys, Source, SourceKeys, Step
 from headrace.core.pipeline.node_resolver import NodeResolver, quote_key
+from headrace.core.pipeline.row_source import add_row_source
 from headrace.core.pipeline.sections import DocumentSection, find_node
 from headrace.core.pipeline.settings import INACTIVE_SETTINGS, Settings
 from headrace.core.pipeline.step_reader import StepReader
@@ -99,6 +100,9 @@ class DocumentReader:
         sources = dict(self._read_parts(sections, "sources", self._read_source))
         steps = dict(self._read_parts(sections, "steps", self._read_step))
         self._remove_shared_names(sources, steps)
+        inputs = {str(name) for step in steps.values() for name in step.input_streams}
+        sources = add_row_source(sources, inputs, self.connectors)
+        self._check_required(root, {*sections, *(["sources"] if sources else [])})
         pipeline = Pipeline(
             self._read_name(sections) or default,
             self._read_settings(sections),
@@ -123,7 +127,7 @@ class DocumentReader:
         self.findings.add(message, root.file.locate(root.start, root.end), hint)
 
     def _read_sections(self, root: MappingNode) -> Mapping[str, YamlEntry]:
-        """Return the sections by name, also misspelt ones; report missing and unknown sections."""
+        """Return the sections by name, also misspelt ones; report unknown sections."""
         entries = self.resolver.resolve_entries(root, "")
         sections = {str(key): entry for key, entry in entries.items() if key in SECTIONS}
         for key, entry in entries.items():
@@ -143,11 +147,14 @@ class DocumentReader:
         self.names_lost |= (
             root.is_incomplete or "sources" not in sections or "sinks" not in sections
         )
+        return sections
+
+    def _check_required(self, root: MappingNode, known: Collection[str]) -> None:
+        """Report missing sections; a pipeline of `values` needs no sources of its own."""
         for needed, why in REQUIRED_SECTIONS.items():
-            if needed not in sections and not root.is_incomplete:
+            if needed not in known and not root.is_incomplete:
                 place = root.file.locate(root.start, root.start + 1)
                 self.findings.add(f'missing key "{needed}"', place, why)
-        return sections
 
     def _read_name(self, sections: Mapping[str, YamlEntry]) -> Text | None:
         entry = sections.get("name")

@@ -31,6 +31,7 @@ from headrace.core.sql.syntax_tree import (
     SetOperation,
     Subquery,
     Values,
+    make_row_table,
 )
 from headrace.core.sql.table_parser import (
     CLAUSE_WORDS,
@@ -93,7 +94,9 @@ class QueryParser(ClauseParser):
         word, after = self.peek(ahead).text.lower(), self.peek(ahead + 1)
         if word == "with":
             return after.kind in ("word", "quoted")
-        return word == "select" or (word == "values" and not ahead and after.kind != "end")
+        if word == "values" and ahead:
+            return after.text == "(" or after.kind in ("number", "string")
+        return word == "select" or (word == "values" and after.kind != "end")
 
     def parse_whole_query(self) -> Query:
         start = self.current_token
@@ -179,8 +182,9 @@ class QueryParser(ClauseParser):
         return Values(start.span.extend_to(self.previous_token.span), tuple(rows))
 
     def _parse_row(self) -> tuple[SyntaxNode, ...]:
+        is_open = self.is_at("(")
         node = self.parse_expression()
-        is_row = isinstance(node, CallNode) and node.name == "struct"
+        is_row = is_open and isinstance(node, CallNode) and node.name == "struct"
         return node.arguments if is_row and isinstance(node, CallNode) else (node,)
 
     def _parse_select(self) -> Select:
@@ -193,7 +197,8 @@ class QueryParser(ClauseParser):
         while self.accept(","):
             items.append(self._parse_item())
         self._refuse_foreign_clause()
-        table = self.parse_tables() if self.accept_clause("from", places) else None
+        has_table = self.accept_clause("from", places)
+        table = self.parse_tables() if has_table else make_row_table(start.span)
         views = self.parse_views()
         where = self.parse_expression() if self.accept_clause("where", places) else None
         group_by = self.parse_group_by(places)
@@ -205,7 +210,7 @@ class QueryParser(ClauseParser):
         self._refuse_foreign_clause()
         span = start.span.extend_to(self.previous_token.span)
         return Select(
-            span, tuple(items), is_distinct, table, views, where, group_by, having, qualify,
+            span, tuple(items), table, is_distinct, views, where, group_by, having, qualify,
             windows, places,
         )  # fmt: skip
 

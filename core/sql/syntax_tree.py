@@ -19,6 +19,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 )
 from headrace.core.expressions.typed import Span
 from headrace.core.sql.grouping_sets import GroupingSets
+from headrace.core.sql.row_table import ROW_TABLE
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 Operator: TypeAlias = Literal["union", "intersect", "except"]
@@ -131,8 +132,8 @@ class Select:
 
     span: Span
     items: tuple[SelectItem, ...]
+    table: TableItem
     is_distinct: bool = False
-    table: TableItem | None = None
     views: tuple[LateralView, ...] = ()
     where: SyntaxNode | None = None
     group_by: GroupBy | None = None
@@ -148,6 +149,11 @@ class Values:
 
     span: Span
     rows: tuple[tuple[SyntaxNode, ...], ...]
+
+    @property
+    def table(self) -> TableName:
+        """The table of one row, of which the rows are made."""
+        return make_row_table(self.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +198,11 @@ class Query:
 QueryBody: TypeAlias = Select | SetOperation | Values | Query
 
 
+def make_row_table(span: Span) -> TableName:
+    """Return the table of one row, at the place of what is computed from it."""
+    return TableName(span, ROW_TABLE, "", span)
+
+
 def list_table_names(query: Query) -> tuple[TableName, ...]:
     """Return the tables that a query reads, also inside its expressions; no named queries."""
     return tuple(_tables_of_query(query, frozenset()))
@@ -214,10 +225,11 @@ def _tables_of_body(body: QueryBody, named: frozenset[str]) -> Iterator[TableNam
             yield from _tables_of_body(body.left, named)
             yield from _tables_of_body(body.right, named)
         case Select():
-            if body.table is not None:
-                yield from _tables_of_item(body.table, named)
+            yield from _tables_of_item(body.table, named)
             for node in list_expressions(body):
                 yield from _tables_of_node(node, named)
+        case Values():
+            yield body.table
 
 
 def _tables_of_item(item: TableItem, named: frozenset[str]) -> Iterator[TableName]:

@@ -86,7 +86,8 @@ class ConditionJoiner:
             return self._build_plain(select, condition)
         if condition.subject is None:
             message = "exists wants select ... from ... where, with an equality to this query"
-            raise self.texts.reject(message, condition.node.span)
+            hint = "put it into from: exists (select 1 from (...) t)"
+            raise self.texts.reject(message, condition.node.span, hint)
         draft = self.build_query(condition.query)
         columns = draft.scope.columns
         if len(columns) != 1:
@@ -149,7 +150,7 @@ class ConditionJoiner:
 def _is_plain(query: Query) -> bool:
     """Whether a query only filters the rows of tables."""
     select = query.body
-    if not query.is_plain or not isinstance(select, Select) or select.table is None:
+    if not query.is_plain or not isinstance(select, Select):
         return False
     if select.where is not None and has_query(select.where):
         return False

@@ -89,7 +89,7 @@ def lift_queries(select: Select) -> Select:
     )
     table = DerivedTable(select.span, Query(select.span, inner), GROUPS, select.span)
     places = {key: select.places[key] for key in ("select", "having") if key in select.places}
-    return Select(select.span, around, select.is_distinct, table, where=where, places=places)
+    return Select(select.span, around, table, select.is_distinct, where=where, places=places)
 
 
 def write_out_positions(select: Select) -> GroupBy | None:
@@ -143,9 +143,9 @@ def _replace_outer_columns(
     """Return a query in which the columns of the `select` around it are those of its groups, as
     `find` names them."""
     inner = subquery.query.body
-    if not isinstance(inner, Select) or inner.where is None or select.table is None:
+    if not isinstance(inner, Select) or inner.where is None:
         return subquery
-    own = list_table_aliases(inner.table) if inner.table is not None else ()
+    own = list_table_aliases(inner.table)
     outer = {*list_table_aliases(select.table)}.difference(own)
 
     def visit(node: SyntaxNode, _: frozenset[str]) -> SyntaxNode | None:

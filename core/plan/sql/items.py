@@ -64,8 +64,14 @@ def _warn_of_quotes(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> None:
 
 def _expand_star(name: str, star: Star, scope: Scope, texts: QueryTexts) -> Iterator[Item]:
     if name and name not in scope.tables:
-        hint = suggest_name(name, scope.tables) or f"the tables are {', '.join(scope.tables)}"
+        listed = f"the tables are {', '.join(scope.tables)}" if scope.tables else "there is no from"
+        hint = suggest_name(name, scope.tables) or listed
         raise texts.reject(f'unknown table "{name}"', star.span, hint)
+    if not name and not any(True for _ in scope.star()):
+        hint = "from names the table, as in select * from orders"
+        raise texts.reject(
+            "* stands for the columns of tables, and there is no from", star.span, hint
+        )
     for column in scope.star(name):
         node: SyntaxNode = Name(star.span, column.name)
         if column.table:
@@ -162,7 +168,10 @@ def refuse_aggregates(clause: str, node: SyntaxNode, texts: QueryTexts) -> bool:
     found = False
     for each in _find_aggregates(node):
         message = f"{clause} is applied before rows are grouped, and {each.name} is an aggregate"
-        hint = "a condition on groups goes after having" if clause == "where" else ""
+        hint = {"where": "a condition on groups goes after having"}.get(clause, "")
+        if clause == "values":
+            message = f"values has no rows that {each.name} could aggregate"
+            hint = f"select {each.name}(...) from (values ...) aggregates them"
         texts.add_error(message, each.span, hint)
         found = True
     return found

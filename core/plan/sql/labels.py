@@ -94,7 +94,7 @@ def summarize_operand(body: QueryBody, text: str) -> QuerySummary:
         case SetOperation():
             clauses = _normalize(text, body.span.start, body.span.end)
             return QuerySummary(body.operator, clauses, ())
-        case Select() if body.table is not None:
+        case Select():
             base = "-".join(list_table_aliases(body.table)) or "query"
             return QuerySummary(base, _read_clauses(body, text), _read_items(body))
     return QuerySummary("query", _normalize(text, body.span.start, body.span.end), ())
@@ -138,7 +138,6 @@ def _name_value(value: SyntaxNode) -> tuple[str, ...]:
 def _read_clauses(select: Select, text: str) -> str:
     """Return the tables and clauses of a `select` as text, if there are any but plain tables."""
     table = select.table
-    assert table is not None, "there is a from"
     end = select.span.end
     if not _normalize(text, table.span.end, end):
         return ""

@@ -33,6 +33,7 @@ from headrace.core.plan.sql.selects import NamedQueries, SelectBuilder
 from headrace.core.plan.sql.set_operations import SetOperationBuilder
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
+from headrace.core.plan.sql.value_rows import build_values
 from headrace.core.sql.syntax_tree import (
     NamedQuery,
     Query,
@@ -110,8 +111,7 @@ class QueryCompiler:
                     body
                 )
             case Values():
-                message = "values makes rows of its own, which is not supported"
-                raise self.texts.reject(message, body.span, "rows come from sources")
+                return build_values(body, self.writer, self.texts)
 
     def _selects(self, path: tuple[str, ...]) -> SelectBuilder:
         return SelectBuilder(self.writer, self.texts, self.named, self.compile, path)

@@ -102,7 +102,6 @@ class ScalarJoiner:
         if (
             not query.is_plain
             or not isinstance(select, Select)
-            or select.table is None
             or select.group_by is not None
             or select.having is not None
             or len(select.items) != 1

@@ -113,6 +113,9 @@ class Scope:
     def _unknown_column_error(self, node: SyntaxNode) -> ExpressionError:
         """Return the error of a name that means no column, in the words of expressions."""
         columns = [each for each in self.columns if each.in_star]
+        if not columns and isinstance(node, Name):
+            hint = f"there is no table that has columns; text goes in quotes: '{node.name}'"
+            return ExpressionError(f'unknown column "{node.name}"', node.span, hint)
         fields = [Field(f"{c.table}.{c.name}", c.field.type, c.field.nullable) for c in columns]
         names: dict[str, dict[str, str]] = {}
         for each in columns:

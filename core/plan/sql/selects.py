@@ -100,8 +100,6 @@ class SelectBuilder:
 
     def _build_rows(self, select: Select) -> Draft:
         """Return the rows of the tables that pass `where`."""
-        if select.table is None:
-            raise self.texts.reject("wanted a from: rows come from tables", select.places["select"])
         conditions = [*list_conditions(select.where)]
         found = [refuse_aggregates("where", each, self.texts) for each in conditions]
         plain = [each for each in conditions if not has_query(each)]

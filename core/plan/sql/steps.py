@@ -45,6 +45,12 @@ class Relation:
         return replace(self, scope=scope_of_table(table, self.schema, times, columns))
 
 
+def hide_columns(relation: Relation) -> Relation:
+    """Return rows of which no name in the query means a column."""
+    columns = (replace(each, in_star=False) for each in relation.scope.columns)
+    return replace(relation, scope=Scope(tuple(columns)))
+
+
 @dataclass(slots=True)
 class Draft:
     """A step that is being written: its inputs, its clauses, and the scope of the next clause.

@@ -14,8 +14,9 @@ from headrace.core.plan.explodes import build_explode
 from headrace.core.plan.sql.joins import Joiner
 from headrace.core.plan.sql.rankings import limit_query
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
-from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
+from headrace.core.plan.sql.steps import Draft, Relation, StepWriter, hide_columns
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
+from headrace.core.sql.row_table import ROW_TABLE
 from headrace.core.sql.syntax_tree import (
     JoinedTable,
     LateralView,
@@ -56,7 +57,6 @@ class TableBuilder:
 
     def build(self, select: Select) -> Draft:
         """Return the draft of the tables and views of a `select`. Raises RejectedQuery."""
-        assert select.table is not None, "there is a from"
         leaves = [*_list_leaves(select.table)]
         found, failed = list[tuple[TableItem, Relation]](), False
         for leaf in leaves:
@@ -92,6 +92,8 @@ class TableBuilder:
         assert not isinstance(leaf, JoinedTable), "leaves are no joins"
         alias = leaf.alias or UNNAMED
         if isinstance(leaf, TableName):
+            if leaf.name == ROW_TABLE:
+                return hide_columns(self.writer.find_source(leaf.name, "", leaf.span))
             if leaf.name in self.named:
                 found = self.named[leaf.name](alias, self.conditions).rename(alias)
             else:
@@ -116,7 +118,8 @@ class TableBuilder:
     ) -> Draft:
         if not isinstance(item, JoinedTable):
             relation = relations[item.span]
-            draft = Draft((relation,), relation.scope, relation.scope.tables, words=self._words)
+            names = relation.scope.tables or ("row",)
+            draft = Draft((relation,), relation.scope, names, words=self._words)
             if may_filter and len(relations) > 1:
                 self._filter_early(draft, scope)
             return draft

@@ -120,7 +120,7 @@ def lift_windows(select: Select) -> Select:
     )
     table = DerivedTable(select.span, Query(select.span, inner), GROUPS, select.span)
     places = {key: select.places[key] for key in ("select", "qualify") if key in select.places}
-    return Select(select.span, around, select.is_distinct, table, qualify=qualify, places=places)
+    return Select(select.span, around, table, select.is_distinct, qualify=qualify, places=places)
 
 
 def has_window(node: SyntaxNode) -> bool:

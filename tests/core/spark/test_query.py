@@ -30,3 +30,16 @@ def test_rows_are_those_of_tasks(spark: SparkSession, headrace: Headrace) -> Non
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == headrace("query", sql, "--format", "json").out != ""
     assert {*Path.cwd().rglob("*")} == before
+
+
+def test_rows_of_the_text_are_those_of_tasks(spark: SparkSession, headrace: Headrace) -> None:
+    sql = (
+        "with t(id, name, price) as (values (1, 'a', null), (2L, null, 2.5), (3, 'c', 1.25d))\n"
+        "select t.*, s.x from t left join (select 1 as x union all values 3) s on s.x = t.id\n"
+        "where exists (select 1 from (values 1) v) and id not in (values 2) order by id"
+    )
+    ran = headrace("query", sql, "--format", "json", "--batch")
+    assert ran.status == 0, ran.err
+    assert ran.out == headrace("query", sql, "--format", "json").out != ""
+    rows = [tuple(json.loads(line).values()) for line in ran.out.splitlines()]
+    assert rows == [tuple(row) for row in spark.sql(sql).collect()]

@@ -266,13 +266,6 @@ MISTAKES = {
             " only [as in (select max(amount) from orders where orders.customer = c.id)]"
         ],
     ),
-    "values": (
-        "select a from (values (1), (2)) as t (a)",
-        [
-            "values (1), (2): values makes rows of its own, which is not supported"
-            " [rows come from sources]"
-        ],
-    ),
     "union of other types": (
         "select id from orders union all select array(order) from payments",
         [

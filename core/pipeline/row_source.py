@@ -1,0 +1,39 @@
+"""The source of one row, which queries without tables read: `select` without `from`, and `values`.
+
+It is added to a pipeline of which a query reads it, and has a name that no part of a document can
+have. Tests: tests/core/plan/sql/test_value_rows.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.core.pipeline.connector_spec import ConnectorSpecs
+from headrace.core.pipeline.fields import Assignment
+from headrace.core.pipeline.model import Source, SourceKeys
+from headrace.core.pipeline.text import Text
+from headrace.core.sql.row_table import ROW_TABLE
+
+ROW_COLUMN = "row"
+"""The one column of the row, which no name in a query means."""
+
+
+def add_row_source(
+    sources: dict[str, Source], inputs: Iterable[str], connectors: ConnectorSpecs
+) -> dict[str, Source]:
+    """Return the sources, with that of one row if it is among these inputs of steps."""
+    connector = connectors.get("generate")
+    if ROW_TABLE not in inputs or connector is None or connector.source is None:
+        return sources
+    values: dict[str, Any] = {"columns": (Assignment(Text(ROW_COLUMN), Text("id")),), "rows": 1}
+    options = connector.source.options.model_construct(**values)
+    keys = SourceKeys.model_construct()
+    source = Source.model_construct(
+        **dict(keys),
+        name=Text(ROW_TABLE),
+        connector=connector,
+        options=options,
+        keys_at={connector.name: Text(connector.name)},
+    )
+    return {**sources, ROW_TABLE: source}

@@ -7,7 +7,7 @@ from itertools import chain
 
 from headrace.core.expressions.parsing.special_forms import parse_sort_items
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Name, SortItem, SyntaxNode
-from headrace.core.expressions.typed import Span
+from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.sql.grouping_sets import GroupingSet, GroupingSets, combine_sets, list_sets
 from headrace.core.sql.syntax_tree import GroupBy, WindowCall, WindowSpec
 from headrace.core.sql.table_parser import TableParser
@@ -52,6 +52,10 @@ class ClauseParser(TableParser):
         word = self.current_token.text.lower()
         if word in ("rollup", "cube") and self.next_token.text == "(":
             self.take()
+            if self.next_token.text == ")":
+                message = f"wanted the columns of {word}, got none"
+                hint = f"as in {word}(a, b); all rows are one group without group by"
+                raise ExpressionError(message, self.next_token.span, hint)
             return list_sets(word, self._parse_grouping_list())
         if word == "grouping" and self.next_token.text.lower() == "sets":
             return self._parse_grouping_sets()

@@ -66,9 +66,20 @@ def parse_query(text: str, *, takes_paths: bool = False) -> Query:
     >>> parse_query("select a, b + 1 from t").body.items[1].name
     'b + 1'
     """
-    parser = QueryParser(text.rstrip().removesuffix(";"))
+    parser = _open_parser(text.rstrip().removesuffix(";"))
     parser.takes_paths = takes_paths
     return parser.parse()
+
+
+def _open_parser(text: str) -> QueryParser:
+    try:
+        return QueryParser(text)
+    except ExpressionError as error:
+        if text[error.span.start : error.span.end] != ";":
+            raise
+        message = 'wanted one query, got more after ";"'
+        hint = "each query is a step of its own, or a query of with"
+        raise ExpressionError(message, error.span, hint) from None
 
 
 class QueryParser(ClauseParser):

@@ -111,6 +111,10 @@ class TableParser(RecursiveDescentParser):
         if self.is_at("values"):
             query = self.parse_whole_query()
             return self._name_query(query, start.span.extend_to(self.previous_token.span))
+        if self.is_at("lateral") and self.peek(2).text == "(":
+            message = f"lateral {self.next_token.text}(...) is no table"
+            hint = "lateral view explode(...) t as item, after the tables, makes rows of an array"
+            raise ExpressionError(message, start.span.extend_to(self.next_token.span), hint)
         if start.kind == "string" and not self.takes_paths:
             message = f"wanted the name of a table, got {start.text}"
             raise ExpressionError(message, start.span, PATH_HINT)

@@ -18,6 +18,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 from headrace.core.expressions.typed import Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
+from headrace.core.plan.sql.grouping_sets import GROUPING_FUNCTIONS
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, Replace
 from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
@@ -164,8 +165,23 @@ def _find_aggregates(node: SyntaxNode) -> Iterator[CallNode]:
 
 
 def refuse_aggregates(clause: str, node: SyntaxNode, texts: QueryTexts) -> bool:
-    """Report the aggregates in a clause that is applied to rows; whether there is one."""
+    """Report the aggregates, and the functions over groups or windows of rows, in a clause that is
+    applied to rows; whether there is one."""
     found = False
+    for each in walk_query_nodes(node):
+        if isinstance(each, WindowCall):
+            name = f"{each.call.name} over (...)"
+            message = f"{clause} is applied before functions over rows are, and {name} is one"
+            hint = "a condition on functions over (...) goes after qualify"
+            texts.add_error(message, each.span, hint if clause == "where" else "")
+            found = True
+        elif isinstance(each, CallNode) and each.name in GROUPING_FUNCTIONS:
+            message = (
+                f"{clause} is applied before rows are grouped, and {each.name} is about groups"
+            )
+            hint = "a condition on groups goes after having" if clause == "where" else ""
+            texts.add_error(message, each.span, hint)
+            found = True
     for each in _find_aggregates(node):
         message = f"{clause} is applied before rows are grouped, and {each.name} is an aggregate"
         hint = {"where": "a condition on groups goes after having"}.get(clause, "")

@@ -27,7 +27,6 @@ from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
 from headrace.core.plan.sql.items import (
     Item,
     expand_items,
-    has_aggregate,
     refuse_aggregates,
     write_qualify,
     write_select,
@@ -101,12 +100,13 @@ class SelectBuilder:
     def _build_rows(self, select: Select) -> Draft:
         """Return the rows of the tables that pass `where`."""
         conditions = [*list_conditions(select.where)]
-        found = [refuse_aggregates("where", each, self.texts) for each in conditions]
+        refused = [each for each in conditions if refuse_aggregates("where", each, self.texts)]
+        conditions = [each for each in conditions if each not in refused]
         plain = [each for each in conditions if not has_query(each)]
         queries = [each for each in conditions if has_query(each)]
         draft = self._build_tables(select, plain)
-        self.failed |= any(found)
-        self._filter(select, draft, [each for each in plain if not has_aggregate(each)])
+        self.failed |= bool(refused)
+        self._filter(select, draft, plain)
         values = []
         for each in queries:
             condition = read_query_condition(each)

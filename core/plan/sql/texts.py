@@ -229,7 +229,7 @@ def _refuse(node: SyntaxNode) -> None:
     match node:
         case CallNode(name=name) if name in WINDOW_NAMES:
             message = f"{name}(...) is an item of group by, and not a value"
-            hint = "select window_start and window_end, which are its times"
+            hint = "write it after group by, and select window_start and window_end, its times"
             raise ExpressionError(message, node.span, hint)
         case CallNode(name=name) if name.rpartition("_")[0] in WINDOW_NAMES:
             bound = {"start": "window_start", "end": "window_end"}.get(name.rpartition("_")[2])

@@ -148,7 +148,7 @@ MISTAKES = {
         " as n from orders group by tumble(at, interval 1 minute)",
         [
             "tumble(at, interval 1 minute): tumble(...) is an item of group by, and not a value"
-            " [select window_start and window_end, which are its times]",
+            " [write it after group by, and select window_start and window_end, its times]",
             "hop_end(at, interval 1 second): hop_end(...) is a function of Flink [select"
             " window_end, a column of the group]",
         ],
@@ -185,8 +185,51 @@ MISTAKES = {
     "window in where": (
         "select id from orders where sum(amount) over (order by at) > 3",
         [
-            "sum(amount) over (order by at): sum over a window of rows is not supported here [it"
-            " may stand in select and in qualify, also of a query in from (...)]"
+            "sum(amount) over (order by at): where is applied before functions over rows are, and"
+            " sum over (...) is one [a condition on functions over (...) goes after qualify]"
+        ],
+    ),
+    "grouping in where": (
+        "select id from orders where grouping(id) = 1 and idd = 2 group by rollup(id)",
+        [
+            "grouping(id): where is applied before rows are grouped, and grouping is about groups"
+            " [a condition on groups goes after having]",
+            'idd: unknown column "idd" [did you mean "id"?]',
+        ],
+    ),
+    "tumble without group by": (
+        "select id from orders where tumble(at, interval 1 minute) is not null",
+        [
+            "tumble(at, interval 1 minute): tumble(...) is an item of group by, and not a value"
+            " [write it after group by, and select window_start and window_end, its times]"
+        ],
+    ),
+    "rollup of nothing": (
+        "select count(*) from orders group by rollup()",
+        [
+            "): sql: wanted the columns of rollup, got none"
+            " [as in rollup(a, b); all rows are one group without group by]"
+        ],
+    ),
+    "two statements": (
+        "select id from orders; select at from orders",
+        [
+            ';: sql: wanted one query, got more after ";"'
+            " [each query is a step of its own, or a query of with]"
+        ],
+    ),
+    "lateral without view": (
+        "select e from orders cross join lateral explode(tags) as t(e)",
+        [
+            "lateral explode: sql: lateral explode(...) is no table"
+            " [lateral view explode(...) t as item, after the tables, makes rows of an array]"
+        ],
+    ),
+    "star of groups": (
+        "select * from moves group by id, city",
+        [
+            '*: "at" is neither in group by nor inside an aggregate'
+            " [add it to group by, or write first(at)]"
         ],
     ),
     "qualify without a window": (
@@ -366,3 +409,17 @@ def test_what_a_batch_refuses_is_marked_at_the_ttl_of_the_query(tmp_path: Path) 
         "--batch has no joins by processing time",
     ]
     assert all(each.location and "ttl:" in each.location.text for each in problems)
+
+
+FOLLOWED = [
+    "select id, grouping(id) as g from orders group by rollup(id) having grouping(id) = 1",
+    "select id from orders qualify sum(amount) over (order by at) > 3",
+    "select window_start, count(*) as n from orders group by tumble(at, interval 1 minute)",
+    "select e from orders lateral view explode(tags) t as e",
+    "select customer, id, count(*) as n from orders group by rollup(customer, id)",
+]
+
+
+@pytest.mark.parametrize("sql", FOLLOWED)
+def test_following_the_hint_works(tmp_path: Path, sql: str) -> None:
+    assert list_errors(tmp_path, sql) == []

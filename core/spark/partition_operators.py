@@ -94,7 +94,7 @@ class PartitionOperator:
     def _number_outputs(self, outputs: Iterator[Output]) -> Iterator[tuple[int, pl.DataFrame]]:
         numbers = {name: at for at, (name, _) in enumerate(self.outputs)}
         last = _LastRows(self.upsert.key) if self.upsert else None
-        weighted = list[pl.DataFrame]()
+        weighted: list[pl.DataFrame] = []
         for stream, frame in outputs:
             if stream == OFFLOAD or stream not in numbers:
                 continue

@@ -41,7 +41,7 @@ QUERY_HINT = "the query says it; another step may read this one"
 
 QUERY_RULES = (
     KeyRule(
-        "join, connect, broadcast, explode, where, map, with, lookup, key, window, aggregate, "
+        "join, connect, broadcast, explode, where, map, with, key, window, aggregate, "
         "emit_empty, apply, top, over, late_to, dedup, process, having, extend, select, drop, "
         "route, event_time, watermark, "
         "trace, on_error",
@@ -49,10 +49,12 @@ QUERY_RULES = (
         "sql",
         QUERY_HINT,
     ),
+    KeyRule("lookup", EXCLUDES, "sql", "lookups: {name: ...} gives the query a table to join"),
 )
 """The rules of a step with a query, to which no other rule applies."""
 
 STEP_RULES = (
+    KeyRule("lookups", "needs", "sql", "a step without a query has one: lookup: {...}"),
     KeyRule(
         "key",
         "needs",

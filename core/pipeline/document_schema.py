@@ -77,7 +77,10 @@ def _step_schema(connectors: ConnectorSpecs) -> Json:
     schema = build_model_schema(StepKeys) | {"anyOf": [*clauses, union], "not": {"anyOf": both}}
     del schema["required"]
     schema["oneOf"] = [{"required": [key]} for key in ("from", *INPUT_CLAUSES)]
-    schema["properties"]["lookup"] = _endpoint_schema(LookupKeys, "lookup", connectors)
+    lookup = _endpoint_schema(LookupKeys, "lookup", connectors)
+    described = {"description": schema["properties"]["lookups"]["description"]}
+    tables = {"type": "object", "minProperties": 1, "additionalProperties": lookup}
+    schema["properties"] |= {"lookup": lookup, "lookups": tables | described}
     return schema
 
 

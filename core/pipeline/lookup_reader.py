@@ -9,22 +9,35 @@ from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.formats import FORMATS
+from headrace.core.pipeline.node_resolver import quote_key
 from headrace.core.pipeline.sections import DocumentSection, find_node
 from headrace.core.pipeline.text import BROKEN, NOTHING, Text, describe_value
 from headrace.core.pipeline.validation import SectionKeys, validate
+from headrace.core.pipeline.values import InvalidScalar
+from headrace.core.pipeline.values import name as name_reading
 
 STEP_KEYS = ("on_error", "parallelism", "slot", "chain", "select", "where", "from")
 """Keys of the step that users put into the lookup by mistake."""
 
+QUERY_KEY_HINTS = {
+    **dict.fromkeys(("select", "where", "from"), "the query says it"),
+    "on_error": "a step with a query has none: after its last retry a call fails the job",
+}
+"""Hints for keys of steps that a step with a query does not have."""
+
 
 class LookupReader:
-    """A reader of the lookup of one step; `section` is the step's."""
+    """A reader of one lookup of a step, below the keys `path`; `section` is the step's."""
 
     def __init__(
-        self, section: DocumentSection, connectors: ConnectorSpecs, findings: DocumentProblems
+        self,
+        section: DocumentSection,
+        connectors: ConnectorSpecs,
+        findings: DocumentProblems,
+        path: tuple[str, ...] = ("lookup",),
     ) -> None:
-        spot = find_node(section, ("lookup",))
-        self.section = DocumentSection(spot.key, spot.node, section.subject, ("lookup",))
+        spot = find_node(section, path)
+        self.section = DocumentSection(spot.key, spot.node, section.subject, path)
         self.connectors = connectors
         self.findings = findings
 
@@ -34,7 +47,8 @@ class LookupReader:
             return None
         if not isinstance(value, dict):
             message = (
-                f"lookup: wanted a mapping with a table, on and add, got {describe_value(value)}"
+                f"{'.'.join(self.section.path)}: wanted a mapping with a table, on and add, "
+                f"got {describe_value(value)}"
             )
             self._report((), message, self._list_choices())
             return None
@@ -59,8 +73,10 @@ class LookupReader:
         has = any(key in self.connectors for key in value)
 
         def elsewhere(key: str) -> str:
+            if key in QUERY_KEY_HINTS and self.section.path[0] == "lookups":
+                return QUERY_KEY_HINTS[key]
             if key in STEP_KEYS:
-                return f'it belongs next to "lookup": {key}: ...'
+                return f'it belongs next to "{self.section.path[0]}": {key}: ...'
             for name in self._table_names():
                 side = self.connectors[name].lookup
                 if side is not None and key in side.options.fields_by_key():
@@ -119,3 +135,63 @@ class LookupReader:
     def _report(self, at: tuple[str, ...], message: str, hint: str = "") -> None:
         place = find_node(self.section, at).key.locate()
         self.findings.add(message, place, hint, self.section.subject)
+
+
+def read_lookups(
+    value: object,
+    section: DocumentSection,
+    connectors: ConnectorSpecs,
+    findings: DocumentProblems,
+) -> Mapping[Text, Lookup] | None:
+    """Return the lookups of a query by name, if all are valid; `section` is the step's."""
+    if value is BROKEN:
+        return None
+    if not isinstance(value, dict) or not value:
+        spot = find_node(section, ("lookups",))
+        message = f"lookups: wanted names and lookups, got {describe_value(value)}"
+        hint = "as in customers: {file: {path: customers.csv}, on: [id], add: [name]}"
+        findings.add(message, spot.key.locate(), hint, section.subject)
+        return None
+    lookups = dict[Text, Lookup | None]()
+    for key, written in value.items():
+        path = ("lookups", str(key))
+        lookup = LookupReader(section, connectors, findings, path).read(written)
+        is_named = _has_valid_name(key, section, findings)
+        has_table = lookup is not None and _is_table(lookup, section, path, findings)
+        lookups[key] = lookup if is_named and has_table else None
+    sound = {key: lookup for key, lookup in lookups.items() if lookup is not None}
+    return sound if len(sound) == len(lookups) else None
+
+
+def _has_valid_name(key: Text, section: DocumentSection, findings: DocumentProblems) -> bool:
+    """Whether a lookup has the name of a table; report one that has not."""
+    try:
+        name_reading.parse(key)
+    except InvalidScalar as unfit:
+        message = f"lookups: wanted {unfit.wanted or name_reading.wanted}, got {quote_key(key)}"
+        findings.add(message, key.locate(), unfit.hint, section.subject)
+        return False
+    return True
+
+
+def _is_table(
+    lookup: Lookup, section: DocumentSection, path: tuple[str, ...], findings: DocumentProblems
+) -> bool:
+    """Whether a lookup leaves to the query what the query says; report what it does not."""
+    found = list[tuple[Text, str, str]]()
+    if "on_miss" in lookup.keys_at:
+        hint = "join drops rows without a match, left join keeps them"
+        found.append((lookup.keys_at["on_miss"], "on_miss: the query says it", hint))
+    for each in lookup.on:
+        if each.expression is not None:
+            hint = f"on: [{', '.join(str(key.name) for key in lookup.on)}]"
+            message = f'on: the query says what "{each.name}" equals, after join ... on'
+            found.append((each.name, message, hint))
+    keys = {key.name for key in lookup.on}
+    for column in lookup.add:
+        if column.name in keys and column.name != column.column:
+            message = f'add: "{column.name}" is a key, and another column of the table'
+            found.append((column.name, message, "give the column another name"))
+    for place, message, hint in found:
+        findings.add(f"{'.'.join(path)}.{message}", place.locate(), hint, section.subject)
+    return not found

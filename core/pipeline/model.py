@@ -25,7 +25,7 @@ from headrace.core.pipeline.clauses.keyed import (
     TimeToLive,
     Top,
 )
-from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
+from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys, LookupTablesReading
 from headrace.core.pipeline.clauses.process import Connect, Process
 from headrace.core.pipeline.clauses.query import SqlQuery
 from headrace.core.pipeline.clauses.windows import WindowClause
@@ -184,7 +184,13 @@ class StepKeys(DocumentModel):
     sql: SqlQuery | None = Field(
         None,
         description="A query in [SQL](sql.md) over sources and steps, in place of `from` and of "
-        "all keys below but `ttl`, `parallelism`, `slot` and `chain`.",
+        "all keys below but `lookups`, `ttl`, `parallelism`, `slot` and `chain`.",
+    )
+    lookups: Annotated[Mapping[Text, LookupKeys] | None, LookupTablesReading()] = Field(
+        None,
+        description="With `sql`: tables outside of the pipeline, which the query "
+        "[joins by their keys](sql.md#lookups). Each has the keys of `lookup` without `on_miss`, "
+        "and `on` is a list.",
     )
     join: Join | None = Field(
         None, description="A join of the rows of two inputs, in place of `from`."
@@ -341,8 +347,9 @@ class Source(SourceKeys):
 class Step(StepKeys):
     """A step. `keys_at` has each key with its position."""
 
-    loader_fields = ("name", "keys_at", "input_streams", "states")
+    loader_fields = ("name", "keys_at", "input_streams", "states", "lookups")
     lookup: Lookup | None = None
+    lookups: Mapping[Text, Lookup] | None = None
     name: Text
     keys_at: Mapping[str, Text]
     input_streams: tuple[Text, ...]

@@ -10,7 +10,7 @@ from headrace.core.pipeline.clauses.lookup import Lookup
 from headrace.core.pipeline.clauses.process import Process
 from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.diagnostics import RuleViolation
-from headrace.core.pipeline.lookup_reader import LookupReader
+from headrace.core.pipeline.lookup_reader import LookupReader, read_lookups
 from headrace.core.pipeline.model import Step, StepKeys
 from headrace.core.pipeline.node_resolver import NodeResolver
 from headrace.core.pipeline.sections import DocumentSection, find_node
@@ -68,11 +68,12 @@ class StepReader:
         elif two:
             data = {Text("from"): Text(two), **data}
         lookup, unsound = self._read_lookup(data)
+        lookups, is_broken = self._read_lookups(data)
         step = self._validate_keys(data)
         clear = clause_rules.check_shape(data, self._report_violation)
-        if step is None or later or not clear or unsound:
+        if step is None or later or not clear or unsound or is_broken:
             return None
-        step = step.model_copy(update={"lookup": lookup})
+        step = step.model_copy(update={"lookup": lookup, "lookups": lookups})
         self._check_clauses(step, data)
         keys_at: dict[str, Text] = {key: key for key in data} | ({"from": two} if two else {})
         return Step.model_construct(
@@ -99,13 +100,13 @@ class StepReader:
         return data, bool(later)
 
     def _validate_keys(self, data: Mapping[Text, object]) -> StepKeys | None:
-        """Return the step without its lookup, which is read by itself."""
+        """Return the step without its lookups, which are read by themselves."""
         keys = SectionKeys(
             ignorable=IGNORABLE_CLAUSES,
             additional=CLAUSES,
             suggest=lambda key: self._suggest_key(key, data),
         )
-        others = {key: value for key, value in data.items() if key != "lookup"}
+        others = {k: value for k, value in data.items() if k not in ("lookup", "lookups")}
         return validate(StepKeys, others, self.section, self.findings, keys)
 
     def _suggest_key(self, key: str, data: Mapping[Text, object]) -> str:
@@ -139,6 +140,15 @@ class StepReader:
         reader = LookupReader(self.section, self.connectors, self.findings)
         lookup = reader.read(data[Text("lookup")])
         return lookup, lookup is None
+
+    def _read_lookups(
+        self, data: Mapping[Text, object]
+    ) -> tuple[Mapping[Text, Lookup] | None, bool]:
+        """Return the lookups of a query, if there are any, and whether one is invalid."""
+        if "lookups" not in data:
+            return None, False
+        lookups = read_lookups(data[Text("lookups")], self.section, self.connectors, self.findings)
+        return lookups, lookups is None
 
     def _report_planned(self, later: list[Text]) -> None:
         shown = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))

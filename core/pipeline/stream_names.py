@@ -31,7 +31,7 @@ def find_input_clause(data: Mapping[Text, object]) -> Text | None:
 def list_input_streams(step: StepKeys) -> tuple[Text, ...]:
     """Return the streams that a step reads."""
     if step.sql is not None:
-        return step.sql.list_tables()
+        return tuple(each for each in step.sql.list_tables() if each not in (step.lookups or {}))
     if step.join is not None:
         return step.join.left.from_, step.join.right.from_
     if step.connect is not None:

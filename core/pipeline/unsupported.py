@@ -17,6 +17,7 @@ PLANNED_CLAUSES = ("match", "iterate")
 CLAUSES = (
     *(
         "sql",
+        "lookups",
         "join",
         "connect",
         "broadcast",
@@ -38,7 +39,16 @@ CLAUSES = (
     "watermark",
 )
 
-QUALIFYING_CLAUSES = ("key", "window", "emit_empty", "ttl", "having", "watermark", "late_to")
+QUALIFYING_CLAUSES = (
+    "lookups",
+    "key",
+    "window",
+    "emit_empty",
+    "ttl",
+    "having",
+    "watermark",
+    "late_to",
+)
 """Clauses that only qualify another clause."""
 
 STEP_KEY_ALIASES: Mapping[str, str] = {

@@ -238,8 +238,13 @@ class PlanBuilder:
         from headrace.core.plan.sql.steps import StreamTable
 
         self.report.subject = _format_subject(step)
+        lookups = tuple(step.lookups or ())
+        for name in lookups:
+            if name in self.producers:
+                message = f'the name "{name}" is taken by a source or step'
+                self.report.add(message, name.locate(), "give the lookup another name")
         for name in step.input_streams:
-            self._get_columns(name)
+            self._get_columns(name, lookups)
         built: dict[str, Step] = {}
 
         def build(model: Step) -> None:
@@ -437,15 +442,18 @@ class PlanBuilder:
             if side is not None and not side.is_replayable:
                 yield name
 
-    def _get_columns(self, name: Text) -> KnownColumns:
-        """Return the known columns of a stream; report a name that no stream has."""
+    def _get_columns(self, name: Text, tables: Iterable[str] = ()) -> KnownColumns:
+        """Return the known columns of a stream; report a name that no stream has.
+
+        `tables` are other names that may be meant.
+        """
         if name in self.known_columns:
             return self.known_columns[name]
         owner = name.partition(".")[0]
         broken = self.loaded.broken_names
         lost = self.loaded.has_unknown_names or owner in broken or find_nearest_name(name, broken)
         if name not in self.producers and not lost:
-            streams = tuple(self.producers)
+            streams = (*self.producers, *tables)
             self.misspelt_streams.update(
                 report_unknown_stream(name, streams, self.pipeline.sinks, self.report)
             )

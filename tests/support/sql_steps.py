@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from textwrap import indent
 
@@ -36,6 +37,9 @@ SINKS = """sinks:
 """
 
 
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
 def write_query(sql: str, keys: str = "") -> str:
     """Return a pipeline with a query as its step `q`."""
     return f"{SOURCES}steps:\n  q:\n{keys}    sql: |\n{indent(sql.strip(), ' ' * 6)}\n{SINKS}"
@@ -53,10 +57,10 @@ def build_steps(folder: Path, text: str) -> dict[str, nodes.Step]:
     return {part.name: part for part in plan.parts if isinstance(part, nodes.Step)}
 
 
-def list_errors(folder: Path, sql: str) -> list[str]:
+def list_errors(folder: Path, sql: str, keys: str = "") -> list[str]:
     """Return the errors of a query: what they mark, the message, and the hint in brackets."""
     found = []
-    for problem in build_query(folder, sql)[1]:
+    for problem in built(folder, write_query(sql, keys))[1]:
         place = problem.location
         assert place is not None
         assert not place.replaced_value
@@ -65,3 +69,14 @@ def list_errors(folder: Path, sql: str) -> list[str]:
             hint = f" [{problem.hint}]" if problem.hint else ""
             found.append(f"{marked}: {problem.message}{hint}")
     return found
+
+
+def describe_steps(steps: dict[str, nodes.Step]) -> dict[str, str]:
+    """Return what steps do, as text: functions have no equality of their own.
+
+    The steps inside a query are named as in YAML.
+    """
+    return {
+        name.removeprefix("q@"): ADDRESS.sub("", repr(step)).replace("'q@", "'")
+        for name, step in steps.items()
+    }

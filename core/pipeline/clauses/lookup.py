@@ -227,6 +227,21 @@ class LookupKeys(DocumentModel):
     )
 
 
+class LookupTablesReading(FieldReading):
+    """The names and keys of lookups; `lookup_reader` reads them, as those of `lookup`."""
+
+    part = LookupKeys
+
+    def __init__(self) -> None:
+        self.wanted = "names and lookups, as in {customers: {file: ..., on: [id], add: [name]}}"
+        self.json = {"type": "object", "minProperties": 1}
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, dict) or not value:
+            raise make_expected_error(value, self.wanted)
+        return value
+
+
 class Lookup(LookupKeys):
     """A lookup, with its connector and options. `keys_at` has each key with its position."""
 

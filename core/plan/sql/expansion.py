@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from headrace.core.pipeline.model import Step
 from headrace.core.plan.columns import PlanProblems
+from headrace.core.plan.sql.lookup_joins import write_join
 from headrace.core.plan.sql.queries import QueryCompiler
 from headrace.core.plan.sql.steps import StepWriter, StreamTable
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
@@ -20,6 +21,7 @@ def expand_query(
     `build` adds a step to the plan, and its streams to `table`.
     """
     assert step.sql is not None, "it is a step with a query"
+    _warn_of_unused_lookups(step, report)
     texts = QueryTexts(step.sql, report)
     writer = StepWriter(step, texts, table, build)
     try:
@@ -27,3 +29,13 @@ def expand_query(
     except RejectedQuery:
         return False
     return True
+
+
+def _warn_of_unused_lookups(step: Step, report: PlanProblems) -> None:
+    """Warn of the lookups that the query does not join."""
+    assert step.sql is not None, "it is a step with a query"
+    read = step.sql.list_tables()
+    for name, lookup in (step.lookups or {}).items():
+        if name not in read:
+            hint = f"{write_join(name, name, lookup)}, or remove it"
+            report.warn(f'lookups: the query does not join "{name}"', name.locate(), hint)

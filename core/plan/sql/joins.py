@@ -17,6 +17,7 @@ from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, list_conditions
 from headrace.core.plan.sql.time_bounds import WithinBounds, find_column, find_time_bounds
+from headrace.core.plan.sql.windows import is_current_time
 from headrace.core.sql.syntax_tree import (
     JoinedTable,
     JoinKind,
@@ -276,6 +277,8 @@ class Joiner:
             message = "for system_time as of wants the event time of the left table"
             named = [each.name for each in sides.columns(0) if each.is_time]
             hint = f"it is {named[0]}" if named else "set event_time in its source"
+            if is_current_time(right.as_of, sides.scope):
+                hint += "; a table outside of the pipeline belongs into lookups"
             raise self.texts.reject(message, right.as_of.span, hint)
         if written.kind not in ("inner", "left"):
             message = f"for system_time as of is for inner and left joins, got {written.kind}"

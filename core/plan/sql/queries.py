@@ -27,6 +27,7 @@ from headrace.core.plan.sql.items import (
     resolve_position,
     write_select,
 )
+from headrace.core.plan.sql.lookup_joins import refuse_lookup_name
 from headrace.core.plan.sql.rankings import limit_query, write_sort_item
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.selects import NamedQueries, SelectBuilder
@@ -70,6 +71,7 @@ class QueryCompiler:
     def _build_query(self, query: Query, path: tuple[str, ...]) -> Draft:
         compiler, named = self, list[_NamedRows]()
         for each in query.named:
+            refuse_lookup_name(each.name, self.writer.step.lookups or {}, self.texts)
             named.append(_NamedRows(compiler, each, (*path, each.name.name)))
             compiler = replace(compiler, named={**compiler.named, each.name.name: named[-1]})
         try:

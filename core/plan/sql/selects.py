@@ -106,7 +106,7 @@ class SelectBuilder:
         queries = [each for each in conditions if has_query(each)]
         draft = self._build_tables(select, plain)
         self.failed |= bool(refused)
-        self._filter(select, draft, plain)
+        draft = self._filter(select, draft, plain)
         values = []
         for each in queries:
             condition = read_query_condition(each)
@@ -121,8 +121,7 @@ class SelectBuilder:
             else:
                 draft = joiner.join(draft, condition, rows)
         draft = self._join_values(draft, values)
-        self._filter(select, draft, values)
-        return draft
+        return self._filter(select, draft, values)
 
     def _join_values(self, draft: Draft, expressions: list[SyntaxNode]) -> Draft:
         """Return the rows with the results of the queries in expressions."""
@@ -165,8 +164,7 @@ class SelectBuilder:
         draft = self._build_tables(select, conditions)
         own = [each for each in conditions if _is_known(each, draft.scope)]
         conditions[:] = [each for each in conditions if each not in own]
-        self._filter(select, draft, own)
-        return draft
+        return self._filter(select, draft, own)
 
     def _build_tables(self, select: Select, conditions: list[SyntaxNode]) -> Draft:
         tables = TableBuilder(
@@ -174,10 +172,12 @@ class SelectBuilder:
         )
         return tables.build(select)
 
-    def _filter(self, select: Select, draft: Draft, conditions: list[SyntaxNode]) -> None:
-        """Apply conditions, each of which is checked."""
+    def _filter(self, select: Select, draft: Draft, conditions: list[SyntaxNode]) -> Draft:
+        """Return the rows that pass conditions, each of which is checked."""
         if not conditions:
-            return
+            return draft
+        if "lookup" in draft.clauses:
+            draft = self.writer.write_inner(draft, self.path)
         parts = []
         for each in conditions:
             try:
@@ -187,6 +187,7 @@ class SelectBuilder:
                 self.failed = True
         if parts:
             draft.clauses["where"] = self.texts.join_conditions(parts)
+        return draft
 
     def _check_aliases(self, select: Select, node: SyntaxNode, scope: Scope) -> None:
         """Refuse the names of columns of the result, which `where` does not know."""
@@ -304,22 +305,22 @@ class SelectBuilder:
         return build_all(items, write)
 
     def _is_whole(self, columns: Columns, draft: Draft) -> bool:
-        """Whether a result has all columns of the one input as they are."""
+        """Whether a result has all columns of the one input, and of a lookup, as they are."""
         keeps_left = draft.join is not None and draft.join.type in ("semi", "anti")
+        has_lookup = "lookup" in draft.clauses
         if (draft.join is not None and not keeps_left) or "explode" in draft.clauses:
             return False
         stored = [(each.field.name, each.text) for each in draft.scope.columns]
-        own = [(name, quote_name(name)) for name in draft.inputs[0].schema.names]
+        added = [each.name for each in draft.clauses["lookup"].add] if has_lookup else []
+        names = [*draft.inputs[0].schema.names, *map(str, added)]
+        own = [(name, quote_name(name)) for name in names]
         return [(name, str(text)) for name, text, _ in columns] == stored == own
 
     def _single_input(self, draft: Draft) -> Draft:
         """Return a draft that reads one input, and may have a `where`."""
-        if draft.join is None and "explode" not in draft.clauses:
+        if draft.join is None and not draft.clauses.keys() & {"explode", "lookup"}:
             return draft
-        name = self.writer.choose_name(*self.path, draft.label)
-        relation = self.writer.materialize(draft, name)
-        words, places = draft.words, draft.places
-        return Draft((relation,), relation.scope, draft.tables, places=places, words=words)
+        return self.writer.write_inner(draft, self.path)
 
     def _start_anew(self, draft: Draft, part: str) -> Draft:
         """Build the step of a draft, and return one of its rows, whose scope is the same."""

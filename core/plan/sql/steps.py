@@ -162,6 +162,12 @@ class StepWriter:
         self._build(model)
         return self.find_source(name, alias, draft.places.get("select", Span(0, 0)))
 
+    def write_inner(self, draft: Draft, path: tuple[str, ...]) -> Draft:
+        """Build the step of a draft inside the query, and return a draft that reads its rows."""
+        relation = self.materialize(draft, self.choose_name(*path, draft.label))
+        places, words = draft.places, draft.words
+        return Draft((relation,), relation.scope, draft.tables, places=places, words=words)
+
     def materialize(self, draft: Draft, name: str) -> Relation:
         """Return the rows of a draft with all its columns, each of which has its own name.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from headrace.core.expressions.parsing.syntax_tree import Star, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -12,6 +12,12 @@ from headrace.core.pipeline.text import TextPart
 from headrace.core.plan.columns import KnownColumns, PlanProblems
 from headrace.core.plan.explodes import build_explode
 from headrace.core.plan.sql.joins import Joiner
+from headrace.core.plan.sql.lookup_joins import (
+    LookupJoiner,
+    QueryLookup,
+    find_lookups,
+    refuse_unread_keys,
+)
 from headrace.core.plan.sql.rankings import limit_query
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter, hide_columns
@@ -54,12 +60,17 @@ class TableBuilder:
     path: tuple[str, ...]
     conditions: list[SyntaxNode]
     _words: frozenset[str] | None = None
+    _lookups: Mapping[Span, QueryLookup] = field(default_factory=dict)
+    """The lookups among the tables, by their places."""
 
     def build(self, select: Select) -> Draft:
         """Return the draft of the tables and views of a `select`. Raises RejectedQuery."""
         leaves = [*_list_leaves(select.table)]
+        self._lookups = find_lookups(select, self.writer.step.lookups or {}, self.texts)
         found, failed = list[tuple[TableItem, Relation]](), False
         for leaf in leaves:
+            if leaf.span in self._lookups:
+                continue
             try:
                 found.append((leaf, self._find_table(leaf)))
             except RejectedQuery:
@@ -67,8 +78,10 @@ class TableBuilder:
         self._check_names([leaf for leaf in leaves if not isinstance(leaf, JoinedTable)])
         if failed:
             raise RejectedQuery
+        refuse_unread_keys(select, self._lookups.values(), self.texts)
         relations = {leaf.span: relation for leaf, relation in found}
-        scope = Scope(tuple(c for _, each in found for c in each.scope.columns))
+        columns = [c for _, each in found for c in each.scope.columns]
+        scope = Scope((*columns, *(c for each in self._lookups.values() for c in each.columns)))
         stars = any(isinstance(item.expression, Star) for item in select.items)
         natural = any(each.is_natural for each in _list_joins(select.table))
         self._words = None if stars or natural else self.texts.words
@@ -120,7 +133,7 @@ class TableBuilder:
             relation = relations[item.span]
             names = relation.scope.tables or ("row",)
             draft = Draft((relation,), relation.scope, names, words=self._words)
-            if may_filter and len(relations) > 1:
+            if may_filter and len(relations) + len(self._lookups) > 1:
                 self._filter_early(draft, scope)
             return draft
         if item.is_comma:
@@ -128,6 +141,9 @@ class TableBuilder:
         left = self._build_item(
             item.left, relations, scope, may_filter=may_filter and item.kind in QUERY_KEEPERS
         )
+        if item.right.span in self._lookups:
+            lookup = self._lookups[item.right.span]
+            return LookupJoiner(self.writer, self.texts, self.path).join(left, lookup, item)
         right = self._build_item(
             item.right,
             relations,
@@ -182,10 +198,7 @@ class TableBuilder:
     def _explode(self, draft: Draft, view: LateralView) -> Draft:
         """Return a draft with the rows that a view makes of each row."""
         if not draft.is_empty:
-            name = self.writer.choose_name(*self.path, draft.label)
-            relation = self.writer.materialize(draft, name)
-            places, words = draft.places, draft.words
-            draft = Draft((relation,), relation.scope, draft.tables, places=places, words=words)
+            draft = self.writer.write_inner(draft, self.path)
         clause = self._write_generator(draft, view)
         draft.clauses["explode"] = clause
         known = KnownColumns(draft.inputs[0].schema)
@@ -195,8 +208,8 @@ class TableBuilder:
             self.writer.write(draft, name)
             raise RejectedQuery
         added = (
-            ScopeColumn(view.table, field, quote_name(field.name), stored=field.name)
-            for field in operation.added_columns
+            ScopeColumn(view.table, each, quote_name(each.name), stored=each.name)
+            for each in operation.added_columns
         )
         draft.scope = Scope((*draft.scope.columns, *added))
         draft.tables = (*draft.tables, *((view.table,) if view.table else ()))

@@ -104,7 +104,12 @@ def _after(operation: nodes.Operation, times: TimeColumns) -> TimeColumns:
             }
             return {**ends, WINDOW_END: TimeColumn(1, windows)}
         case (
-            nodes.Filter() | nodes.Route() | nodes.Dedup() | nodes.Over() | nodes.WeightConversion()
+            nodes.Filter()
+            | nodes.Lookup()
+            | nodes.Route()
+            | nodes.Dedup()
+            | nodes.Over()
+            | nodes.WeightConversion()
         ):
             return times
         case nodes.ChangelogConversion(output="retract"):

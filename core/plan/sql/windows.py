@@ -99,7 +99,7 @@ def read_window(call: CallNode, scope: Scope, texts: QueryTexts, *, timed: bool)
         message = f"wanted {form.example}, got {texts.cut(call.span)}"
         raise texts.reject(message, call.span)
     time, *lengths = call.arguments
-    is_clock = _is_clock(time, scope)
+    is_clock = is_current_time(time, scope)
     if not is_clock:
         _check_time(call, time, scope, texts, timed=timed)
     values = [_read_length(each, form, texts) for each in lengths]
@@ -112,8 +112,8 @@ def read_window(call: CallNode, scope: Scope, texts: QueryTexts, *, timed: bool)
     return GroupWindow(Window.model_construct(**given), call)
 
 
-def _is_clock(time: SyntaxNode, scope: Scope) -> bool:
-    """Whether the time of a window is that of arrival."""
+def is_current_time(time: SyntaxNode, scope: Scope) -> bool:
+    """Whether a time is that of the wall clock."""
     match time:
         case CallNode(name="current_timestamp" | "now", arguments=()):
             return True

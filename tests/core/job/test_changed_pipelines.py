@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from headrace.connectors.memory import MemoryEvent
+from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.aggregates import (
     AGGREGATES,
     EXAMPLE_ROWS,
@@ -403,3 +404,28 @@ def test_query_keeps_its_state_when_it_is_extended(tmp_path: Path, case: str) ->
     job = Job(tmp_path)
     job.before(pipeline(f'sql: "{before}"'))
     assert job.after(pipeline(f'sql: "{now}"'), names) == wanted
+
+
+LOOKUP = "lookups: {names: {memory: {data: names}, on: [k], add: {name: string, size: bigint}}}"
+NAMED = (
+    "named as (select r.k, r.v, n.name{} from rows r"
+    " join names for system_time as of current_timestamp() n on n.k = r.k)"
+)
+SUMS_OF_NAMES = "a as (select name as k, sum(v) as total from named group by name)"
+COUNTS = "b as (select name as j, count(*) as n from named where v > 0 group by name)"
+
+
+def test_query_with_a_lookup_keeps_its_state_when_its_parts_move_and_columns_are_added(
+    tmp_path: Path, backend: Backend
+) -> None:
+    job = Job(tmp_path, backend)
+    names = pl.DataFrame({"k": [1, 2], "name": ["a", "b"], "size": [7, 8]})
+    job.memory.tables = {"names": LookupTableData(names)}
+    before = f"with {NAMED.format('')}, {SUMS_OF_NAMES}, {COUNTS} select k, total, n"
+    named = NAMED.format(", n.size, n.size * 2 as twice")
+    now = f"with {named}, {COUNTS}, {SUMS_OF_NAMES} select k, n, total, total * 2 as twice"
+    join = "from a join b on a.k = b.j"
+    job.before(pipeline(f'sql: "{before} {join}", {LOOKUP}'))
+    resumed = pipeline(f'sql: "{now} {join}", {LOOKUP}')
+    assert job.after(resumed, "k total n twice") == [("a", 14, 3, 28), ("b", 32, 2, 64)]
+    assert job.told == ()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from headrace.core.plan import nodes
-from tests.support.sql_steps import SINKS, SOURCES, build_steps, write_query
+from tests.support.sql_steps import SINKS, SOURCES, build_steps, describe_steps, write_query
 
 CASES = {
     "filter": (
@@ -236,7 +234,6 @@ CASES = {
         "  q: {from: top, select: [id]}",
     ),
 }
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 OTHERS = "  others: {from: orders, where: id > 0}\n"
 
 
@@ -247,19 +244,4 @@ def test_plan_of_a_query_is_that_of_its_yaml(tmp_path: Path, case: str) -> None:
     query = write_query(sql).replace("steps:\n", f"steps:\n{OTHERS}").replace(SINKS, sinks)
     made = build_steps(tmp_path, query)
     wanted = build_steps(tmp_path, f"{SOURCES}steps:\n{OTHERS}  {yaml}\n{sinks}")
-    assert compare(made) == compare(wanted)
-
-
-def compare(steps: dict[str, nodes.Step]) -> dict[str, str]:
-    """Return what steps do, as text: functions have no equality of their own.
-
-    The steps inside a query are named as in YAML.
-    """
-    return {
-        short(name): ADDRESS.sub("", repr(step)).replace("'q@", "'") for name, step in steps.items()
-    }
-
-
-def short(name: str) -> str:
-    """Return the name that a step of a query has in YAML."""
-    return name.removeprefix("q@")
+    assert describe_steps(made) == describe_steps(wanted)

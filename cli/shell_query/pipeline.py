@@ -31,7 +31,7 @@ from headrace.core.pipeline.settings import Buffer, Settings, State
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import SourceText
-from headrace.core.plan import Plan, build_plan, nodes
+from headrace.core.plan import Plan, build_plan
 from headrace.core.plan.connector import Connectors
 from headrace.core.plan.output_streams import list_declared_streams
 from headrace.core.queries import TypedQuery
@@ -133,7 +133,8 @@ def plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
     problems = tuple(_clean_problem(each, file) for each in (*outside.warnings, *problems))
     if plan is None:
         raise RejectedSql(problems)
-    stream = next(s for part in plan for s in _list_outputs(part) if s.name == QUERY)
+    # What is collected may be the result converted: its changes by key in place of removed rows.
+    stream = plan.streams[next(edge.stream for edge in plan.edges if edge.consumer == ROWS)]
     rows.kind = stream.kind
     schema = Schema(tuple(field for field in stream.schema if field.name != DELETE))
     try:
@@ -185,10 +186,6 @@ def _build_pipeline(
     pipeline = replace(known, sources=sources, steps=steps, sinks={ROWS: sink})
     connectors: Connectors = ChainMap({ROWS: connector}, dict(outside.connectors))
     return pipeline, rows, connectors
-
-
-def _list_outputs(part: nodes.PlanPart) -> tuple[nodes.Stream, ...]:
-    return () if isinstance(part, nodes.Sink) else part.outputs
 
 
 def _locate_error(error: ExpressionError, file: SourceText) -> Problem:

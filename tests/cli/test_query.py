@@ -59,6 +59,11 @@ def list_files(folder: Path) -> set[Path]:
         ("select id from 'orders/*' order by amount % 7 desc limit 2", "id\n1\n2\n"),
         ("select id from 'orders/*' order by id limit 2 offset 1", "id\n2\n3\n"),
         ("select * from cities.csv limit 1", "city,people\nWien,2000000\n"),
+        (
+            "with large as (select distinct city from 'orders/*' where amount > 6)"
+            " select (select count(*) from large) as c, count(*) as n from 'orders/*'",
+            "c,n\n1,4\n",
+        ),
         ("select city from cities.csv except select city from 'orders/*'", "city\nLinz\n"),
         (
             "select city from cities.csv union all select city from 'orders/1.jsonl' order by city",
@@ -245,6 +250,24 @@ def test_parts_of_a_pipeline_are_tables(headrace: Headrace, files: Path) -> None
     assert ran.status == 2
     assert 'did you mean "cities"?' in ran.err
     assert list_files(files) == before
+
+
+def test_rows_of_a_join_replace_the_rows_before(headrace: Headrace, files: Path) -> None:
+    """Such rows are added and removed, and have a key by which they are collected."""
+    rows = [{"id": at % 3, "city": "ab"[at % 2], "n": at} for at in range(9)]
+    Path("moves.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = (
+        "{files: {path: moves.jsonl}, schema: {id: bigint, city: string, n: bigint},"
+        " table: {key: KEY, sequence: n}}"
+    )
+    sources = "".join(f"  by_{key}: {table.replace('KEY', key)}\n" for key in ("id", "city"))
+    Path("p.yaml").write_text(
+        f"name: p\nsources:\n{sources}sinks: {{out: {{from: by_id, files: {{path: out}}}}}}\n"
+    )
+    sql = "select a.id, b.city, b.n from by_id a join by_city b on a.city = b.city order by 1"
+    small = ("--set", "settings.buffer.rows=2")
+    ran = headrace("query", "-f", "p.yaml", sql, *small, "--format", "csv")
+    assert (ran.status, ran.out, ran.err) == (0, "id,city,n\n0,a,8\n1,b,7\n2,a,8\n", "")
 
 
 def test_a_step_takes_no_path(headrace: Headrace, files: Path) -> None:

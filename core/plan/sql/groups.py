@@ -33,6 +33,7 @@ from headrace.core.plan.sql.items import (
     has_aggregate,
     is_aggregate,
     refuse_aggregates,
+    refuse_unknown_function,
     resolve_position,
 )
 from headrace.core.plan.sql.scope import Scope
@@ -337,6 +338,7 @@ class GroupBuilder:
                 message = "a query is neither in group by nor inside an aggregate"
                 hint = "compute it in a query in from (...)"
                 raise ExpressionError(message, node.span, hint)
+            refuse_unknown_function(node, bound, self.scope)
             if isinstance(node, Name | Member) and self.scope.find(node, bound) is not None:
                 raise _no_key_error(node.name, node.span)
             return None

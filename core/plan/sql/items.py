@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from headrace.core.aggregates.aggregate_resolver import type_aggregates
 from headrace.core.aggregates.table import AGGREGATES
 from headrace.core.errors.problems import suggest_name
+from headrace.core.expressions.functions import FUNCTIONS
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
     Literal,
@@ -14,15 +16,16 @@ from headrace.core.expressions.parsing.syntax_tree import (
     Name,
     Star,
     SyntaxNode,
+    replace_nodes,
 )
 from headrace.core.expressions.typed import Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.sql.grouping_sets import GROUPING_FUNCTIONS
 from headrace.core.plan.sql.scope import Scope
-from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, Replace
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, Replace, refuse_call
 from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
-from headrace.core.types.data_types import INT, STRING, quote_name
+from headrace.core.types.data_types import INT, STRING, Schema, quote_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,25 @@ def _find_aggregates(node: SyntaxNode) -> Iterator[CallNode]:
     for each in walk_query_nodes(node):
         if isinstance(each, CallNode) and is_aggregate(each) and id(each) not in windowed:
             yield each
+
+
+def refuse_unknown_function(node: SyntaxNode, bound: frozenset[str], scope: Scope) -> None:
+    """Refuse the call of a function that is neither a scalar function nor an aggregate: either may
+    have been meant where both may stand. `bound` are the parameters of the lambda functions around.
+
+    Raises ExpressionError or ExpressionErrors.
+    """
+    if not isinstance(node, CallNode) or node.name in FUNCTIONS or is_aggregate(node):
+        return
+    refuse_call(node)
+    fields = {f"{c.table}.{c.name}": c.field for c in scope.columns}
+
+    def find(each: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+        column = scope.find(each, bound)
+        return Name(each.span, f"{column.table}.{column.name}") if column is not None else None
+
+    schema = Schema(tuple(replace(field, name=name) for name, field in fields.items()))
+    type_aggregates(replace_nodes(node, find, bound), schema, schema)
 
 
 def refuse_aggregates(clause: str, node: SyntaxNode, texts: QueryTexts) -> bool:

@@ -28,6 +28,7 @@ from headrace.core.plan.sql.items import (
     Item,
     expand_items,
     refuse_aggregates,
+    refuse_unknown_function,
     write_qualify,
     write_select,
 )
@@ -299,8 +300,11 @@ class SelectBuilder:
         return self._with_columns(draft, columns)
 
     def _write_items(self, items: list[Item], scope: Scope) -> Columns:
+        def find(node: SyntaxNode, bound: frozenset[str]) -> None:
+            refuse_unknown_function(node, bound, scope)
+
         def write(item: Item) -> tuple[str, Text, Span]:
-            return item.name, self.texts.write(item.node, scope), item.place
+            return item.name, self.texts.write(item.node, scope, find), item.place
 
         return build_all(items, write)
 

@@ -131,7 +131,7 @@ class QueryTexts:
                         replace_nodes(below, visit, bound)
                     return each
                 if text is None:
-                    _refuse(each)
+                    refuse_call(each)
                     column = scope.find(each, bound)
                     if column is None:
                         return None
@@ -224,8 +224,8 @@ class QueryTexts:
         return replace_nodes(node, visit)
 
 
-def _refuse(node: SyntaxNode) -> None:
-    """Refuse what no expression of a step has."""
+def refuse_call(node: SyntaxNode) -> None:
+    """Refuse what no expression of a step has. Raises ExpressionError."""
     match node:
         case CallNode(name=name) if name in WINDOW_NAMES:
             message = f"{name}(...) is an item of group by, and not a value"

@@ -37,6 +37,29 @@ MISTAKES = {
             " [add it to group by, or write first(amount)]"
         ],
     ),
+    "misspelt aggregates": (
+        "select customer, summ(amount) as a, avgg(amount) + 1 as b from orders group by customer"
+        " having maxx(amount) > 1",
+        [
+            'summ: unknown function "summ" [did you mean "sum"?]',
+            'avgg: unknown function "avgg" [did you mean "avg"?]',
+            'maxx: unknown function "maxx" [did you mean "max"?]',
+        ],
+    ),
+    "misspelt functions beside aggregates": (
+        "select customer, uper(o.customer) as a, transform(array(amount), x -> abss(x)) as b,"
+        " count(*) as n from orders o group by customer",
+        [
+            'uper: unknown function "uper" [did you mean "upper"?]',
+            'amount: "amount" is neither in group by nor inside an aggregate'
+            " [add it to group by, or write first(amount)]",
+            'abss: unknown function "abss" [did you mean "abs"?]',
+        ],
+    ),
+    "misspelt aggregate of all rows": (
+        "select summ(amount) as a from orders",
+        ['summ: unknown function "summ" [did you mean "sum"?]'],
+    ),
     "aggregate in where": (
         "select customer from orders where sum(amount) > 3 group by customer",
         [

@@ -154,14 +154,15 @@ class ExpressionResolver:
             return self._resolve_field(node, self.resolve(base))
         if isinstance(base, syntax_tree.Name) and base.name in self.tables:
             return self._resolve_table_column(node, base.name)
+        meant = self._qualified_names(name)
         if (
             isinstance(base, syntax_tree.Name)
             and base.name not in self.schema
             and name in self.schema
+            and not meant
         ):
             message = f'unknown column "{base.name}"'
             raise ExpressionError(message, node.span, f"write {name}: names have no table prefix")
-        meant = self._qualified_names(name)
         if (
             isinstance(base, syntax_tree.Name)
             and meant

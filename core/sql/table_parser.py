@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.parser import RecursiveDescentParser
@@ -28,6 +30,7 @@ RESERVED_WORDS = (
     CLAUSE_WORDS | JOIN_WORDS | {*SET_WORDS, "on", "using", "lateral", "tablesample", "for"}
 )
 """The words that are no alias, unless they are in back quotes."""
+FILE_ENDING = re.compile(r"\.(json|jsonl|ndjson|csv|parquet)(\.gz|\.zst)?$")
 _TABLE_CLAUSES = {"tablesample": "tablesample", "pivot": "pivot", "unpivot": "unpivot"}
 WINDOW_TABLE_HINT = (
     "group by tumble(time, interval 10 seconds), hop(...), cumulate(...) or session(...)"
@@ -40,7 +43,7 @@ class TableParser(RecursiveDescentParser):
     """A parser of tables; the queries in parentheses are its subclass's."""
 
     takes_paths = False
-    """Whether a text is a table: the path of files."""
+    """Whether the path of files is a table, and a text is such a path."""
 
     @abstractmethod
     def parse_whole_query(self) -> Query:
@@ -119,10 +122,12 @@ class TableParser(RecursiveDescentParser):
             message = f"wanted the name of a table, got {start.text}"
             raise ExpressionError(message, start.span, PATH_HINT)
         name = self.take() if start.kind == "string" else self.parse_name("the name of a table")
-        span, written = name.span, name.value
+        span, parts = name.span, [name.value]
         while self.accept("."):
             part = self.parse_name("a name")
-            span, written = span.extend_to(part.span), f"{written}.{part.value}"
+            span = span.extend_to(part.span)
+            parts.append(part.value)
+        written = ".".join(parts)
         if self.is_at("("):
             raise self._table_function_error(written, span)
         as_of = self._parse_as_of()
@@ -131,7 +136,8 @@ class TableParser(RecursiveDescentParser):
             raise ExpressionError(f"{what} is not supported", self.current_token.span)
         alias, alias_span, columns = self._parse_alias()
         if not alias:
-            alias = _name_path(written) if start.kind == "string" or "/" in written else written
+            is_text = start.kind == "string"
+            alias = _name_table(parts, is_text=is_text) if self.takes_paths else written
         return TableName(span, written, alias, alias_span or span, columns, as_of)
 
     def _parse_as_of(self) -> SyntaxNode | None:
@@ -222,6 +228,20 @@ class TableParser(RecursiveDescentParser):
     def _parse_column(self) -> Name:
         token = self.parse_name("the name of a column")
         return Name(token.span, token.value)
+
+
+def _name_table(parts: Sequence[str], *, is_text: bool) -> str:
+    """Return the name that columns of a table have before them: as in Spark the last of its parts,
+    or the name of the file, if the parts are the path of files.
+
+    >>> _name_table(["orders", "csv"], is_text=False)
+    'orders'
+    >>> _name_table(["paid@12", "totals"], is_text=True)
+    'totals'
+    """
+    written = ".".join(parts)
+    is_path = FILE_ENDING.search(written) or (is_text and len(parts) == 1)
+    return _name_path(written) if is_path else parts[-1]
 
 
 def _name_path(path: str) -> str:

@@ -79,6 +79,12 @@ def list_files(folder: Path) -> set[Path]:
             "select o.city, count(*) from paid o group by o.city".replace("orders", "'orders'"),
             "city,count(*)\nWien,2\n",
         ),
+        (
+            "select cities.people from cities.csv left anti join 'orders/1.jsonl' as o "
+            "on o.city = cities.city",
+            "people\n210000\n",
+        ),
+        ("select cities.people from `cities.csv` where cities.city = 'Linz'", "people\n210000\n"),
         ("select id from 'orders/*' where id > 9 order by id", "id\n"),
         ("select max(amount) as most from orders", "most\n20\n"),
         (
@@ -126,6 +132,11 @@ def test_formats(headrace: Headrace, files: Path, monkeypatch: pytest.MonkeyPatc
         (
             "select count(*) from 'orders/1.jsonl' group by tumble(at, interval 1 hour)",
             "1:55: tumble goes by the event time of rows, and at is not it",
+        ),
+        ("select o.city from cities.csv", '1:8: unknown input "o"'),
+        (
+            "select 1 from cities.csv join `cities.csv` on cities.city = cities.city",
+            '1:31: two tables are called "cities"',
         ),
         ("from cities.csv", '1:1: wanted "select", got "from"'),
         ("select * from read_csv('cities.csv')", "1:15: a function is no table"),
@@ -203,11 +214,11 @@ def test_the_live_table_fits_the_terminal(headrace: Headrace, files: Path) -> No
 
 def test_state_is_a_table(headrace: Headrace, files: Path) -> None:
     Stopped(files, "from: rows, key: s, aggregate: {n: count(*), most: max(v)}", on_disk=True)
-    sql = "select s, n from test.step where n > 1 order by s"
+    sql = "select step.s, n from test.step where n > 1 order by s"
     ran = headrace("query", sql, "--home", "home", "--format", "csv")
     assert (ran.status, ran.err, ran.out) == (0, "", "s,n\na,2\nb,2\n")
     folder = headrace("state", "export", "test", "--home", "home").out.strip()
-    sql = f"select s, city from '{folder}'.step left join cities.csv on n = length(city) - 2"
+    sql = f"select step.s, city from '{folder}'.step left join cities.csv on n = length(city) - 2"
     ran = headrace("query", f"{sql} where s is not null order by 1, 2", "--format", "csv")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == "s,city\na,Linz\na,Roma\na,Wien\nb,Linz\nb,Roma\nb,Wien\nc,\n"

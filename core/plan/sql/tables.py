@@ -97,7 +97,8 @@ class TableBuilder:
             assert not isinstance(leaf, JoinedTable), "leaves are no joins"
             if leaf.alias and leaf.alias in seen:
                 message = f'two tables are called "{leaf.alias}"'
-                hint = f"name one: {leaf.alias} as other"
+                table = self.texts.cut(leaf.span) if isinstance(leaf, TableName) else "(...)"
+                hint = f"name one: {table} as other"
                 raise self.texts.reject(message, leaf.alias_span, hint)
             seen.add(leaf.alias)
 

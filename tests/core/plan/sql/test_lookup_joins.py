@@ -312,7 +312,7 @@ MISTAKES = {
     "same alias": (
         f"select o.id from orders o join customers {NOW} o on o.id = o.customer",
         [
-            'o: two tables are called "o" [name one: o as other]',
+            'o: two tables are called "o" [name one: customers as other]',
         ],
     ),
     "two at once": (

@@ -124,8 +124,9 @@ def _format_summary(pipelines: Sequence[str], checked: Sequence[CheckedPipeline]
 
 def _format_counts(pipelines: Iterable[Pipeline]) -> str:
     from headrace.core.errors.rendering import format_count
+    from headrace.core.pipeline.row_source import remove_row_source
 
-    pipelines = list(pipelines)
+    pipelines = list(map(remove_row_source, pipelines))
     numbers = {
         "source": sum(len(pipeline.sources) for pipeline in pipelines),
         "step": sum(len(pipeline.steps) for pipeline in pipelines),

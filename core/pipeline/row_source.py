@@ -7,11 +7,12 @@ have. Tests: tests/core/plan/sql/test_value_rows.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.fields import Assignment
-from headrace.core.pipeline.model import Source, SourceKeys
+from headrace.core.pipeline.model import Pipeline, Source, SourceKeys
 from headrace.core.pipeline.text import Text
 from headrace.core.sql.row_table import ROW_TABLE
 
@@ -37,3 +38,9 @@ def add_row_source(
         keys_at={connector.name: Text(connector.name)},
     )
     return {**sources, ROW_TABLE: source}
+
+
+def remove_row_source(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline as its document has it, without the source that was added to it."""
+    sources = {name: each for name, each in pipeline.sources.items() if name != ROW_TABLE}
+    return replace(pipeline, sources=sources)

@@ -85,6 +85,8 @@ def test_pipeline_needs_no_source(headrace: Headrace) -> None:
     parts = Path("out").glob("part-*")
     rows = [json.loads(line) for part in parts for line in part.read_text().splitlines()]
     assert rows == [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
+    ran = headrace("validate", "p.yaml")
+    assert ran.err == "p.yaml: no problems; checked 0 sources, 1 step, 0 expressions, 1 sink\n"
 
 
 MISTAKES = {

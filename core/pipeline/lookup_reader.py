@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys
+from headrace.core.pipeline.clauses.lookup import LOOKUP_KEY_ALIASES, Lookup, LookupKeys
 from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.document_model import DocumentModel
@@ -19,11 +19,13 @@ from headrace.core.pipeline.values import name as name_reading
 STEP_KEYS = ("on_error", "parallelism", "slot", "chain", "select", "where", "from")
 """Keys of the step that users put into the lookup by mistake."""
 
+ON_MISS_HINT = "join drops rows without a match, left join keeps them"
 QUERY_KEY_HINTS = {
+    **{key: ON_MISS_HINT for key, meant in LOOKUP_KEY_ALIASES.items() if meant == "on_miss"},
     **dict.fromkeys(("select", "where", "from"), "the query says it"),
     "on_error": "a step with a query has none: after its last retry a call fails the job",
 }
-"""Hints for keys of steps that a step with a query does not have."""
+"""Hints for keys that the lookups of a step with a query do not have."""
 
 
 class LookupReader:
@@ -71,9 +73,10 @@ class LookupReader:
 
     def _keys(self, value: Mapping[Text, object]) -> SectionKeys:
         has = any(key in self.connectors for key in value)
+        is_of_query = self.section.path[0] == "lookups"
 
         def elsewhere(key: str) -> str:
-            if key in QUERY_KEY_HINTS and self.section.path[0] == "lookups":
+            if key in QUERY_KEY_HINTS and is_of_query:
                 return QUERY_KEY_HINTS[key]
             if key in STEP_KEYS:
                 return f'it belongs next to "{self.section.path[0]}": {key}: ...'
@@ -85,7 +88,11 @@ class LookupReader:
                     return f'it belongs inside "{name}": {name}: {{{key}: ...}}'
             return ""
 
-        return SectionKeys(additional=() if has else self._table_names(), suggest=elsewhere)
+        return SectionKeys(
+            additional=() if has else self._table_names(),
+            refused=("on_miss",) if is_of_query else (),
+            suggest=elsewhere,
+        )
 
     def _connector(self, value: Mapping[Text, object]) -> ConnectorSpec | None:
         connector_keys = [key for key in value if key in self.connectors]
@@ -180,8 +187,8 @@ def _is_table(
     """Whether a lookup leaves to the query what the query says; report what it does not."""
     found = list[tuple[Text, str, str]]()
     if "on_miss" in lookup.keys_at:
-        hint = "join drops rows without a match, left join keeps them"
-        found.append((lookup.keys_at["on_miss"], "on_miss: the query says it", hint))
+        place = lookup.keys_at["on_miss"]
+        found.append((place, "on_miss: the query says it", ON_MISS_HINT))
     for each in lookup.on:
         if each.expression is not None:
             hint = f"on: [{', '.join(str(key.name) for key in lookup.on)}]"

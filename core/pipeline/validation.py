@@ -119,9 +119,10 @@ class SectionKeys:
     """Keys at the top of a section that its model does not have.
 
     `additional` are valid there too, `planned` are not supported yet, `misplaced` are present but
-    in a wrong place, and `suggest` returns the hint for a key that belongs to another part of the
-    document. Without the keys of `ignorable`, and without unknown keys if `ignores_unknown` is set,
-    the part is still meaningful: the columns that it reads or produces are the same.
+    in a wrong place, `refused` are keys of the model that are rejected there, and `suggest` returns
+    the hint for a key that belongs to another part of the document. Without the keys of
+    `ignorable`, and without unknown keys if `ignores_unknown` is set, the part is still meaningful:
+    the columns that it reads or produces are the same.
     """
 
     ignorable: Collection[str] = ()
@@ -129,6 +130,7 @@ class SectionKeys:
     additional: Sequence[str] = ()
     misplaced: frozenset[str] = frozenset()
     planned: Sequence[str] = ()
+    refused: Collection[str] = ()
     suggest: Callable[[str], str] = lambda key: ""
 
 
@@ -195,6 +197,7 @@ class ValidationReport:
             place = find_node(self.section, at).key.locate()
             return self._add_problem(at[:-1], f"{quote_key(key)} is not built yet", place)
         if len(at) == 1:
+            known = [word for word in known if word not in self.keys.refused]
             known += self.keys.additional
         hint = self.keys.suggest(key) if len(at) == 1 else self._suggest_variant(at)
         alias = next((m.key_aliases[key] for m in models if key in m.key_aliases), "")

@@ -353,3 +353,15 @@ def test_lookup_cannot_have_the_name_of_a_stream(tmp_path: Path) -> None:
     assert list_errors(tmp_path, sql, lookups) == [
         'moves: the name "moves" is taken by a source or step [give the lookup another name]'
     ]
+
+
+def test_keys_of_a_lookup_are_listed_without_those_that_the_query_says(tmp_path: Path) -> None:
+    lookups = f"    lookups:\n      customers: {{{CUSTOMERS}, colour: 1, missing: drop}}\n"
+    assert list_errors(
+        tmp_path, f"select o.id from orders o join customers {NOW} using (id)", lookups
+    ) == [
+        'colour: lookups.customers: unknown key "colour"'
+        " [the keys are on, add, cache, timeout, retries, concurrency, ordered]",
+        'missing: lookups.customers: unknown key "missing"'
+        " [join drops rows without a match, left join keeps them]",
+    ]

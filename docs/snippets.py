@@ -23,6 +23,7 @@ ROOT = Path(__file__).parent.parent
 
 _BLOCK = re.compile(r"^```(yaml|python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIMED = re.compile(r"(?:(?<=in )|(?<=after ))[\d.]+ s\b|\b[\d,]+ rows/s$|  +[\d,]+$", re.MULTILINE)
+_TEST_TIME = re.compile(r"(?<=, in )[\d.]+ s$", re.MULTILINE)
 _FILE = re.compile(r"# ([\w.-]+)$", re.MULTILINE)
 
 
@@ -99,4 +100,5 @@ def _same(command: str, before: str, now: str) -> bool:
 
 def _untimed(output: str) -> str:
     """The output without what a summary says of time: seconds, and the last column."""
+    output = _TEST_TIME.sub("", output)
     return _TIMED.sub("", output) if "rows/s" in output else output

@@ -25,9 +25,10 @@ from headrace.core.errors.problems import Location, Problem
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.clauses.query import QueryText
 from headrace.core.pipeline.loader import LoadedPipeline, PipelineInputs
-from headrace.core.pipeline.model import Pipeline, Sink, Step
+from headrace.core.pipeline.model import Pipeline, Sink
 from headrace.core.pipeline.row_source import add_row_source
 from headrace.core.pipeline.settings import Buffer, Settings, State
+from headrace.core.pipeline.sql_section import build_query_step
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import SourceText
@@ -165,15 +166,7 @@ def _build_pipeline(
     text = QueryText(Text(sql, scalar), query)
     rows = CollectedRows(order.enough)
     connector = rows.build_connector(ROWS)
-    step = Step.model_construct(
-        name=Text(QUERY),
-        sql=text,
-        keys_at={"sql": text.text, "from": text.text},
-        from_=text.list_tables(),
-        input_streams=text.list_tables(),
-        states={},
-        parallelism=1,
-    )
+    step = build_query_step(Text(QUERY), text, parallelism=1)
     sink = Sink.model_construct(
         name=Text(ROWS),
         from_=Text(QUERY, scalar),

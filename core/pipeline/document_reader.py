@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,13 +22,14 @@ from headrace.core.pipeline.node_resolver import NodeResolver, quote_key
 from headrace.core.pipeline.row_source import add_row_source
 from headrace.core.pipeline.sections import DocumentSection, find_node
 from headrace.core.pipeline.settings import INACTIVE_SETTINGS, Settings
+from headrace.core.pipeline.sql_section import SqlSection, name_query, read_statements
 from headrace.core.pipeline.step_reader import StepReader
 from headrace.core.pipeline.stream_names import (
     list_parts,
     list_side_stream_names,
     list_stream_names,
 )
-from headrace.core.pipeline.text import NOTHING, Text, describe_value
+from headrace.core.pipeline.text import BROKEN, NOTHING, Text, describe_value
 from headrace.core.pipeline.unsupported import suggest_at_top_level, suggest_part
 from headrace.core.pipeline.validation import SectionKeys, validate
 from headrace.core.pipeline.values import InvalidScalar, Name, name
@@ -41,7 +43,7 @@ from headrace.core.pipeline.yaml_document.nodes import (
 )
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNode
 
-SECTIONS = ("name", "settings", *PART_KIND_BY_SECTION, "tests")
+SECTIONS = ("name", "settings", *PART_KIND_BY_SECTION, "sql", "tests")
 REQUIRED_SECTIONS = {
     "name": "add a line such as name: demo",
     "sources": "rows come from a source",
@@ -99,6 +101,7 @@ class DocumentReader:
         self.tests = sections.get("tests")
         sources = dict(self._read_parts(sections, "sources", self._read_source))
         steps = dict(self._read_parts(sections, "steps", self._read_step))
+        statements = self._read_statements(sections, steps)
         self._remove_shared_names(sources, steps)
         inputs = {str(name) for step in steps.values() for name in step.input_streams}
         sources = add_row_source(sources, inputs, self.connectors)
@@ -108,7 +111,7 @@ class DocumentReader:
             self._read_settings(sections),
             sources,
             steps,
-            dict(self._read_parts(sections, "sinks", self._read_sink)),
+            dict(self._read_parts(sections, "sinks", partial(self._read_sink, statements))),
         )
         return resolve_workers(pipeline, self.folder)
 
@@ -193,6 +196,14 @@ class DocumentReader:
             if spot.key == keys[-1] and spot.key is not section.key:
                 message = f"settings.{path}: checked, but nothing acts on it yet"
                 self.findings.add(message, spot.key.locate(), severity="warning")
+
+    def _report_not_sql(self, entry: YamlEntry, value: object) -> None:
+        if value is not BROKEN:
+            key = Text(entry.key.value, entry.key)
+            message = f"sql: wanted statements, got {describe_value(value)}"
+            hint = "create view NAME as select ... and insert into SINK select ..., each with ;"
+            self.findings.add(message, key.locate(), hint)
+        self.names_lost = True
 
     def _report_empty(self, entry: YamlEntry, what: str) -> None:
         key = Text(entry.key.value, entry.key)
@@ -322,12 +333,43 @@ class DocumentReader:
         self._check_watermark(section)
         return StepReader(section, self.connectors, self.resolver, self.folder).read()
 
-    def _read_sink(self, section: DocumentSection) -> Sink | None:
-        end = EndpointReader("sink", section, self.connectors, self.resolver).read(SinkKeys)
+    def _read_statements(
+        self, sections: Mapping[str, YamlEntry], steps: dict[str, Step]
+    ) -> SqlSection:
+        """Read the statements of the section `sql`, and add their steps."""
+        entry = sections.get("sql")
+        if entry is None:
+            return SqlSection()
+        text = self.resolver.resolve_value(entry.value, "")
+        if not isinstance(text, Text):
+            self._report_not_sql(entry, text)
+            return SqlSection(is_broken=True)
+        found = read_statements(text, self.findings)
+        self.names_lost |= found.is_broken
+        for view, step in found.steps.items():
+            if view in steps:
+                line = steps[view].name.locate().line
+                message = f'the name "{view}" is taken by the step on line {line}'
+                self.findings.add(message, step.name.locate(), subject="sql")
+            steps.setdefault(view, step)
+        sinks = sections.get("sinks")
+        known = [str(key) for key, _ in list_parts(sinks.value)] if sinks else []
+        for sink in found.inputs.values():
+            if sink not in known:
+                near = find_nearest_name(sink, known)
+                hint = f'did you mean "{near}"?' if near else f"the sinks are {', '.join(known)}"
+                self.findings.add(f'there is no sink "{sink}"', sink.locate(), hint, "sql")
+        return found
+
+    def _read_sink(self, statements: SqlSection, section: DocumentSection) -> Sink | None:
+        written = statements.inputs.get(section.key)
+        given = {} if written is None else {Text("from"): written}
+        end = EndpointReader("sink", section, self.connectors, self.resolver).read(SinkKeys, given)
         if end is None:
             return None
+        keys = dict(end.keys) | ({} if written is None else {"from_": name_query(written)})
         return Sink.model_construct(
-            **dict(end.keys),
+            **keys,
             name=section.key,
             connector=end.connector,
             options=end.options,

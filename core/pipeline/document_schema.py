@@ -31,6 +31,11 @@ REPLACEMENT_SCHEMA: Json = {
     "description": "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${secret:NAME}",
 }
 
+SQL_DESCRIPTION = (
+    "Statements, each with a semicolon at its end: `create view NAME as QUERY` makes a step, and "
+    "`insert into SINK QUERY` the rows of a sink, which then has no `from`."
+)
+
 
 def build_json_schema(connectors: ConnectorSpecs) -> Json:
     """Return the schema of a document that may use these connectors."""
@@ -42,12 +47,16 @@ def build_json_schema(connectors: ConnectorSpecs) -> Json:
         "sinks": _section_schema("sink", "The outputs of the pipeline, each under its own name."),
     }
     sections["steps"] |= {"type": ["object", "null"], "minProperties": 0}
-    settings = {"settings": {"$ref": "#/$defs/settings"}, "tests": build_tests_schema()}
+    others = {
+        "settings": {"$ref": "#/$defs/settings"},
+        "sql": {"type": "string", "description": SQL_DESCRIPTION},
+        "tests": build_tests_schema(),
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "headrace pipeline",
         "type": "object",
-        "properties": build_model_schema(PipelineHead)["properties"] | settings | sections,
+        "properties": build_model_schema(PipelineHead)["properties"] | others | sections,
         "required": list(REQUIRED_SECTIONS),
         "additionalProperties": False,
         "$defs": {

@@ -63,14 +63,16 @@ class EndpointReader:
         self.resolver = resolver
         self.findings: DocumentProblems = resolver.findings
 
-    def read(self, model: type[K]) -> Endpoint | None:
-        """Return the source or sink, if it is valid."""
+    def read(self, model: type[K], given: Mapping[Text, object] | None = None) -> Endpoint | None:
+        """Return the source or sink, if it is valid; `given` has keys that stand elsewhere."""
         assert isinstance(self.section.node, MappingNode)
         entries = self.resolver.resolve_entries(self.section.node, self.section.subject)
         data = {
             key: self.resolver.resolve_value(entry.value, self.section.subject)
             for key, entry in entries.items()
         }
+        for name, value in (given or {}).items():
+            self._add_given(data, name, value)
         key = self._connector_key(data, model)
         connector = None if key is None else self.connectors[key]
         side = self._side(connector) if connector else None
@@ -82,6 +84,16 @@ class EndpointReader:
         if "format" not in data or keys.format is not None:
             self._check_format(connector, side, keys)
         return Endpoint(connector, side, options, keys, {k: k for k in data})
+
+    def _add_given(self, data: dict[Text, object], name: Text, value: object) -> None:
+        """Add a key that is written elsewhere, unless it is here too, which is reported."""
+        if name in data:
+            message = (
+                f'"{name}" does not go with a query in "sql" that inserts into this {self.kind}'
+            )
+            key = find_node(self.section, (name,)).key
+            self.findings.add(message, key.locate(), "leave out one of them", self.section.subject)
+        data.setdefault(name, value)
 
     def _is_connector(self, key: str) -> bool:
         return key in self.connectors

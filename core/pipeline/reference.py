@@ -53,6 +53,7 @@ letter or `_`.
 | `sources` | yes | [the inputs](#sources), by name |
 | `steps` | | [the transformations](#steps), by name |
 | `sinks` | yes | [the outputs](#sinks), by name |
+| `sql` | | [statements](sql.md#a-pipeline-of-statements): views, and queries of sinks |
 | `tests` | | [tests](testing.md) of the pipeline, which `headrace run` does not read |
 """
 

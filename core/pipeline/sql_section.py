@@ -26,7 +26,7 @@ from headrace.core.pipeline.values import InvalidScalar
 from headrace.core.pipeline.values import name as name_reading
 
 QUERY_SUFFIX = "@query"
-"""What follows the name of a sink in the name of the step that makes its rows."""
+"""The suffix of a step that makes the rows of a sink; before it is the name of the sink."""
 
 
 @dataclass(slots=True)

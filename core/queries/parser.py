@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from headrace.core.expressions.parsing.syntax_tree import Name, SortItem, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.sql.parser import parse_query as parse_whole_query
+from headrace.core.sql.row_table import ROW_TABLE
 from headrace.core.sql.syntax_tree import (
     DerivedTable,
     JoinedTable,
@@ -36,6 +37,7 @@ class SelectQuery:
 
     items: tuple[SelectItem, ...]
     table: Name | None
+    """None: its expressions are computed once, over no table."""
     alias: str
     """The name that may stand before columns."""
     where: SyntaxNode | None
@@ -59,11 +61,11 @@ def parse_query(text: str) -> SelectQuery:
     select = query.body
     assert isinstance(select, Select), "the others are not supported"
     table = select.table
-    assert table is None or isinstance(table, TableName), "the others are not supported"
+    assert isinstance(table, TableName), "the others are not supported"
     return SelectQuery(
         select.items,
-        None if table is None else Name(table.span, table.name),
-        table.alias if table else "",
+        None if table.name == ROW_TABLE else Name(table.span, table.name),
+        table.alias,
         select.where,
         select.group_by.items if select.group_by else (),
         select.having,

@@ -41,7 +41,7 @@ from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.runtime.memory_pipelines import bounds_of, job_of_plan, plan_of
 
-MOST_TURNS = 50_000
+MOST_TURNS = 200_000
 NOW = "2026-01-31T08:00:00Z"
 PATIENT = FixedRestart.model_construct(attempts=100, delay=timedelta(seconds=1))
 

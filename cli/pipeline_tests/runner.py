@@ -129,6 +129,8 @@ class VariantRun:
             except JobStuck as stuck:
                 self.mismatches.append(Mismatch(location, str(stuck)))
             self._check_failure(location)
+            if event == ControlEvent("savepoint"):
+                return
 
     def _check_failure(self, location: Location) -> None:
         """Report a failure of the job, unless the next event expects one."""
@@ -161,6 +163,8 @@ class VariantRun:
                 return await job.advance(by.total_seconds())
             case ControlEvent("end"):
                 return await job.end()
+            case ControlEvent("savepoint"):
+                return await job.take_savepoint()
             case ControlEvent():
                 return await job.take_checkpoint()
             case Rescale(parallelism):

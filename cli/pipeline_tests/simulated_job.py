@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from headrace.cli.command_group import find_installed_version
 from headrace.cli.pipeline_tests.fed_source import FED, FedEvent, FedInput, build_fed_connector
 from headrace.cli.pipeline_tests.isolated_plan import MEMORY, Planner, find_sink
+from headrace.cli.savepoint_restore import RestoredSavepoint, adopt_savepoint
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.api.kernel_executor import KernelExecutor
@@ -27,6 +29,8 @@ from headrace.core.pipeline.settings import NoRestart
 from headrace.core.plan import Plan, nodes
 from headrace.core.testing.stepped_loop import SETTLING_S, SteppedLoop
 from headrace.state.memory.backend import MemoryBackend
+from headrace.state.savepoints.creation import take_savepoint
+from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 
@@ -61,6 +65,8 @@ class SimulatedJob:
     """The message with which the job has failed."""
     memory: InMemoryData = field(init=False)
     _disk: MemoryDisk = field(default_factory=MemoryDisk)
+    _savepoints: int = 0
+    """The number of savepoints, each of which was restored in a home of its own."""
     _loop: SteppedLoop | None = None
     _job: Job | None = None
     _running: asyncio.Task[JobOutcome] | None = None
@@ -75,11 +81,17 @@ class SimulatedJob:
         return self.planner.plan(self.parallelism)
 
     def live(self, drive: Callable[[], Coroutine[None, None, T]]) -> T:
-        """Start a process from the last checkpoint, drive its job, and kill the process."""
+        """Start a process from the last checkpoint, drive its job, and kill the process.
+
+        After a savepoint, the process starts from it in another home.
+        """
         loop = self._loop = SteppedLoop(self.seed, self.wall_s, choose_settling_s(self.plan))
-        home = Home(self._disk, "/jobs", str(self.plan.name))
+        home = self._get_home()
         try:
             with home.hold(STARTED):
+                if self._savepoints and home.open_read_only() is None:
+                    savepoint = open_savepoint(self._savepoint_folder, self._disk)
+                    adopt_savepoint(RestoredSavepoint(savepoint), home, lambda: None)
                 self._job, self.failure = self._build_job(home, loop), ""
                 try:
                     return loop.run_until_complete(self._run(drive))
@@ -133,6 +145,23 @@ class SimulatedJob:
             number = await self._finish(job.take_checkpoint(), "the checkpoint")
             if number is not None:
                 job.release_checkpoint(number)
+
+    async def take_savepoint(self) -> None:
+        """Take a savepoint, from which the next process starts. Raises JobStuck."""
+        job = self._job
+        assert job is not None
+        number = await self._finish(job.take_checkpoint(), "the savepoint")
+        if number is not None:
+            home, self._savepoints = self._get_home(), self._savepoints + 1
+            take_savepoint(home, find_installed_version(), number, self._savepoint_folder)
+            job.release_checkpoint(number)
+
+    def _get_home(self) -> Home:
+        return Home(self._disk, f"/jobs/{self._savepoints}", str(self.plan.name))
+
+    @property
+    def _savepoint_folder(self) -> str:
+        return f"/savepoints/{self._savepoints}"
 
     async def rescale(self, parallelism: int) -> None:
         """Continue at another parallelism. Raises JobStuck."""

@@ -75,7 +75,7 @@ _EVENT: Json = {
 
 def build_tests_schema() -> Json:
     """Return the schema of the section."""
-    events = {"anyOf": [{"enum": ["checkpoint", "restart"]}, _EVENT]}
+    events = {"anyOf": [{"enum": ["checkpoint", "restart", "savepoint"]}, _EVENT]}
     test: Json = {
         "type": "object",
         "properties": {

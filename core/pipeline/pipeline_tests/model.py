@@ -63,9 +63,12 @@ class ClockAdvance:
 
 @dataclass(frozen=True, slots=True)
 class ControlEvent:
-    """A checkpoint; or the process is killed, and restored from the last one; or all inputs end."""
+    """A checkpoint; a restart from the last one; a savepoint and its restore in a new home; an end.
 
-    action: Literal["checkpoint", "restart", "end"]
+    A restart kills the process, and an end is that of all inputs.
+    """
+
+    action: Literal["checkpoint", "restart", "savepoint", "end"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,11 @@ from headrace.core.pipeline.values import (
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar, YamlSequence
 
 TEST_KEYS = ("name", "date", "given", "tables", "end", "expect")
-CONTROLS: tuple[Literal["checkpoint", "restart"], ...] = ("checkpoint", "restart")
+CONTROLS: tuple[Literal["checkpoint", "restart", "savepoint"], ...] = (
+    "checkpoint",
+    "restart",
+    "savepoint",
+)
 EVENT_HINT = "as in - orders: [{id: 1}], - watermark: {orders: ...}, - checkpoint"
 MAX_PARALLELISM = 64
 MAX_SPLITS = 1000
@@ -157,7 +161,7 @@ class PipelineTestReader:
             if word == control:
                 return ControlEvent(control)
         if word is not None:
-            message = f'wanted {" or ".join(CONTROLS)}, got "{word}"'
+            message = f'wanted {", ".join(CONTROLS[:-1])} or {CONTROLS[-1]}, got "{word}"'
             hint = suggest_name(word, CONTROLS) or f"other events have a value, {EVENT_HINT}"
             self.nodes.report(message, word.locate(), hint)
         return None

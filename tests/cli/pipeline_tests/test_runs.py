@@ -4,64 +4,25 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import indent
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.cli.command_line import Headrace, Ran
-
-HEAD = """\
-name: shop
-sources:
-  orders:
-    kafka: {brokers: "localhost:9092", topic: orders, group: shop}
-    schema: {ts: timestamp, user: string, amount: int}
-    event_time: ts
-    watermark: {delay: 10s}
-    on_error: {to: broken}
-steps:
-  totals:
-    from: orders
-    key: user
-    window: {tumble: 1m, late_to: late}
-    aggregate: {total: sum(amount)}
-    select: [user, total]
-  running: {from: orders, key: user, aggregate: {n: count(*)}}
-sinks:
-  a: {from: totals, console: {}}
-  b: {from: late, console: {}}
-  c: {from: broken, console: {}}
-  d: {from: running, console: {}}
-"""
-FIVE = 'orders: [{ts: "10:00:05", user: a, amount: 5}]'
+from tests.support.cli.command_line import Headrace
+from tests.support.cli.tested_pipelines import (
+    FIVE,
+    HEAD,
+    STRICT,
+    check_fails,
+    check_passes,
+    run_test,
+)
 
 
 @pytest.fixture(autouse=True)
 def no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-
-
-def run(headrace: Headrace, test: str, *arguments: str, head: str = HEAD, name: str = "t") -> Ran:
-    """Run a test of the pipeline."""
-    body = indent(dedent(test), "    ")
-    text = f"{head}tests:\n  - name: {name}\n    date: 2026-01-31\n{body}"
-    Path("shop.yaml").write_text(text, "utf-8")
-    return headrace("test", *arguments)
-
-
-def check_passes(headrace: Headrace, test: str, head: str = HEAD) -> None:
-    """Check that a test passes in each of its variants."""
-    ran = run(headrace, test, head=head)
-    assert (ran.status, ran.out) == (0, ""), ran.out + ran.err
-
-
-def check_fails(headrace: Headrace, test: str, *lines: str, head: str = HEAD) -> None:
-    """Check that a test fails with these lines of output, and perhaps others."""
-    ran = run(headrace, test, head=head)
-    assert ran.status == 1, ran.out + ran.err
-    for line in lines:
-        assert line in ran.out.splitlines(), ran.out
 
 
 def test_the_test_of_the_documentation_passes_in_a_moment(headrace: Headrace) -> None:
@@ -197,7 +158,7 @@ def test_expectations_of_rows(headrace: Headrace, expected: str, message: str) -
       totals: {expected}
     """
     if message:
-        ran = run(headrace, test)
+        ran = run_test(headrace, test)
         assert (ran.status, f"  shop.yaml:29:7: {message}" in ran.out) == (1, True), ran.out
     else:
         check_passes(headrace, test)
@@ -208,7 +169,7 @@ def test_doubles_are_equal_within_a_difference(headrace: Headrace) -> None:
     given = 'given: [orders: [{ts: "10:00:05", user: a, amount: 0.1}, '
     given += '{ts: "10:00:05", user: a, amount: 0.2}]]\n'
     exact = f"{given}expect: {{totals: [{{user: a, total: 0.3}}]}}\n"
-    assert run(headrace, exact, head=head).status == 1
+    assert run_test(headrace, exact, head=head).status == 1
     near = f"{given}expect: {{totals: {{rows: [{{user: a, total: 0.3}}], within: 1e-9}}}}\n"
     check_passes(headrace, near, head)
 
@@ -225,49 +186,6 @@ def test_the_order_of_rows_is_compared_where_it_is_wanted(headrace: Headrace) ->
     check_fails(
         headrace, wrong, "  shop.yaml:28:14: big: the rows came in another order", head=head
     )
-
-
-def test_a_restart_loses_what_is_after_the_last_checkpoint_and_reads_it_again(
-    headrace: Headrace,
-) -> None:
-    check_passes(
-        headrace,
-        f"""
-        given:
-          - {FIVE}
-          - checkpoint
-          - {FIVE}
-          - restart
-          - restart
-          - expect: {{running: [{{user: a, n: 2}}]}}
-        expect:
-          totals: [{{user: a, total: 10}}]
-        """,
-    )
-
-
-def test_a_restart_before_any_checkpoint_begins_anew(headrace: Headrace) -> None:
-    test = f"given: [{FIVE}, restart]\nexpect: {{running: [{{user: a, n: 1}}]}}\n"
-    check_passes(headrace, test)
-
-
-def test_a_restart_loads_user_code_anew(headrace: Headrace) -> None:
-    code = "seen = []\n\ndef number(rows):\n    seen.extend(rows['amount'])\n"
-    code += "    return rows.with_columns(n=len(seen)).select('n')\n"
-    Path("code.py").write_text(
-        "import polars as pl\n" + code.replace("len(seen)", "pl.lit(len(seen))")
-    )
-    head = """\
-name: t
-sources: {orders: {generate: {rows: 1, columns: {amount: id}}}}
-steps: {numbered: {from: orders, map: {python: code.py:number, returns: {n: int}}}}
-sinks: {a: {from: numbered, console: {}}}
-"""
-    given = (
-        "given: [orders: [{amount: 1}], expect: {numbered: [{n: 1}]}, %s orders: [{amount: 1}]]\n"
-    )
-    check_passes(headrace, given % "restart," + "expect: {numbered: [{n: 1}]}\n", head)
-    check_passes(headrace, given % "" + "expect: {numbered: [{n: 2}]}\n", head)
 
 
 def test_the_wall_clock_moves_only_when_it_is_advanced(headrace: Headrace) -> None:
@@ -310,20 +228,6 @@ def test_an_idle_timeout_passes_on_the_wall_clock(headrace: Headrace) -> None:
     check_passes(headrace, SPLITS + more, head)
 
 
-def test_a_job_is_rescaled(headrace: Headrace) -> None:
-    check_passes(
-        headrace,
-        f"""
-        given:
-          - {FIVE}
-          - rescale: 4
-          - {FIVE}
-          - restart
-        expect: {{totals: [{{user: a, total: 10}}]}}
-        """,
-    )
-
-
 def test_without_an_end_windows_stay_open(headrace: Headrace) -> None:
     check_passes(headrace, f"given: [{FIVE}]\nend: false\nexpect: {{totals: []}}\n")
 
@@ -357,22 +261,19 @@ FAILING = HEAD.replace("sum(amount)}", "sum(amount)}\n    having: raise_error(us
 
 def test_a_failure_is_shown_and_may_be_expected(headrace: Headrace) -> None:
     watermark = 'watermark: {orders: "11:00"}'
-    ran = run(headrace, f"given: [{FIVE}, {watermark}]\nexpect: {{late: []}}\n", head=FAILING)
+    ran = run_test(headrace, f"given: [{FIVE}, {watermark}]\nexpect: {{late: []}}\n", head=FAILING)
     assert ran.status == 1
     assert "shop.yaml:26:61: the job has failed: totals: raise_error: a" in ran.out
     check_passes(headrace, f"given: [{FIVE}, {watermark}]\nexpect: {{fails: totals}}\n", FAILING)
     wrong = f"given: [{FIVE}, {watermark}]\nexpect: {{fails: disk}}\n"
-    ran = run(headrace, wrong, head=FAILING)
+    ran = run_test(headrace, wrong, head=FAILING)
     assert 'the job was expected to fail with "disk", and it failed with: totals: ' in ran.out
-    ran = run(headrace, f"given: [{FIVE}]\nexpect: {{fails: disk}}\n")
+    ran = run_test(headrace, f"given: [{FIVE}]\nexpect: {{fails: disk}}\n")
     assert 'the job was expected to fail with "disk", and it did not fail' in ran.out
 
 
 def test_a_bad_record_fails_the_job_if_nothing_handles_it(headrace: Headrace) -> None:
-    head = HEAD.replace("    on_error: {to: broken}\n", "").replace(
-        "  c: {from: broken, console: {}}\n", ""
-    )
-    check_passes(headrace, "given: [bad: {orders: 'x'}]\nexpect: {fails: bad record}\n", head)
+    check_passes(headrace, "given: [bad: {orders: 'x'}]\nexpect: {fails: bad record}\n", STRICT)
 
 
 BATCHED = """\
@@ -390,10 +291,10 @@ def test_a_result_that_depends_on_batches_is_told(headrace: Headrace) -> None:
     )
     rows = "given: [orders: [{amount: 1}, {amount: 1}, {amount: 1}, {amount: 1}]]\n"
     test = f"{rows}expect: {{counted: [{{n: 4}}]}}\n"
-    ran = run(headrace, test, head=BATCHED)
+    ran = run_test(headrace, test, head=BATCHED)
     assert ran.status == 1
     assert "failed: t (at parallelism 3, with rows cut at random: --seed 0)" in ran.out
-    assert run(headrace, test, "--parallelism", "1", head=BATCHED).status == 0
+    assert run_test(headrace, test, "--parallelism", "1", head=BATCHED).status == 0
 
 
 def test_one_word_selects_tests_and_a_junit_file_has_a_case_of_each(headrace: Headrace) -> None:

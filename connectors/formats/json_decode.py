@@ -235,6 +235,16 @@ class JsonDecoder(LineDecoder):
         try:
             return read_lines(block.data, self._wire_types)
         except PolarsError:
+            return self._read_without_decimals(block)
+
+    def _read_without_decimals(self, block: LineBlock) -> pl.DataFrame | None:
+        """Read the block without decimals, which may be in quotes; None if a record is faulty."""
+        from polars.exceptions import PolarsError
+
+        types = list_wire_types(self.schema, self.epoch)
+        try:
+            return read_lines(block.data, types) if types != self._wire_types else None
+        except PolarsError:
             return None
 
     def _add_exact_columns(

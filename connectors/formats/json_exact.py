@@ -4,6 +4,7 @@ Polars reads a number with a fraction through a double, and accepts any value as
 binary is declared. So columns that contain such a type anywhere are cut out of each record as
 written, by msgspec, and inserted as exact texts: `1.10`, base64. Only decimals may be read as
 doubles first: those that leave no doubt are converted, and the records of others are read again.
+A decimal may also stand in quotes, as many programs write it; those are never read as doubles.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from headrace.connectors.formats.json_errors import describe_invalid_field
 from headrace.connectors.formats.json_wire import JsonValue, is_exact, to_wire_type
 from headrace.connectors.formats.lines import LineBlock
 from headrace.core.types.data_types import (
+    STRING,
     Array,
     Decimal,
     Field,
@@ -105,9 +107,7 @@ def insert_values(
     import polars as pl
 
     if isinstance(field.type, Decimal):
-        texts = [
-            None if text == NULL_BYTES else text.decode("ascii", "replace") for text in written
-        ]
+        texts = [None if text == NULL_BYTES else _read_number(text) for text in written]
         return pl.Series(field.name, texts, dtype=pl.String), []
     values: list[JsonValue] = []
     unfit = []
@@ -155,7 +155,7 @@ def _read_text(type: Type, written: bytes) -> str:
     import msgspec
 
     if isinstance(type, Decimal):
-        number = round_decimal(written.decode("ascii", "replace"), type)
+        number = round_decimal(_read_number(written), type)
         if number is None:
             raise InvalidExactValue
         return number
@@ -163,6 +163,14 @@ def _read_text(type: Type, written: bytes) -> str:
         return msgspec.json.decode(written, type=str)
     except (msgspec.MsgspecError, ValueError) as error:
         raise InvalidExactValue from error
+
+
+def _read_number(written: bytes) -> str:
+    """Return the text of a number, without the quotes in which it may stand."""
+    text = written.decode("ascii", "replace")
+    if text.startswith('"'):
+        return text[1:-1] if "\\" not in text else _read_text(STRING, written)
+    return text
 
 
 def _define_row(fields: Sequence[Field]) -> type[msgspec.Struct]:

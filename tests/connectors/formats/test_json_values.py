@@ -88,7 +88,16 @@ VALUES: list[tuple[str, str, object]] = [
     ("decimal(10,2)", "99999999.99", Decimal("99999999.99")),
     ("decimal(10,2)", "99999999.995", BAD),
     ("decimal(10,2)", "100000000", BAD),
-    ("decimal(10,2)", '"1.10"', BAD),
+    ("decimal(10,2)", '"1.10"', Decimal("1.10")),
+    ("decimal(10,2)", '"1.005"', Decimal("1.01")),
+    ("decimal(10,2)", '"1e3"', Decimal("1000.00")),
+    ("decimal(10,2)", r'"1\u002e5"', Decimal("1.50")),
+    ("decimal(10,2)", '"100000000"', BAD),
+    ("decimal(10,2)", '""', BAD),
+    ("decimal(10,2)", '" 1"', BAD),
+    ("decimal(10,2)", '"1,5"', BAD),
+    ("decimal(10,2)", '"1', BAD),
+    ("decimal(10,2)", '"NaN"', BAD),
     ("decimal(10,2)", "true", BAD),
     ("decimal(2,2)", "0.99", Decimal("0.99")),
     ("decimal(2,2)", "1", BAD),
@@ -159,7 +168,8 @@ VALUES: list[tuple[str, str, object]] = [
     ("array<date>", '["2026-01-31",null]', [date(2026, 1, 31), None]),
     ("array<date>", '["x"]', BAD),
     ("array<decimal(5,1)>", "[1.25,null]", [Decimal("1.3"), None]),
-    ("array<decimal(5,1)>", '["1.25"]', BAD),
+    ("array<decimal(5,1)>", '["1.25",1]', [Decimal("1.3"), Decimal("1.0")]),
+    ("array<decimal(5,1)>", '["x"]', BAD),
     ("array<binary>", '["aGk=",null]', [b"hi", None]),
     ("array<binary>", "[1234]", BAD),
     ("array<array<double>>", '[[1.5],["NaN"],null]', [[1.5], [NAN], None]),
@@ -275,6 +285,19 @@ def test_a_double_is_the_decimal_of_its_text_or_is_read_again(text: str, type: D
     converted = convert_doubles(pl.Series("a", [float(text)]), type).item()
     rounded = round_decimal(text, type)
     assert converted is None or converted == Decimal(rounded or "nan")
+
+
+def test_decimals_in_quotes_stand_beside_numbers_and_bad_records() -> None:
+    decoder = JsonDecoder(schema(id="bigint", a="decimal(10,2)"))
+    values = ["1.10", '"1.10"', "null", '"x"', '"-2.005"', "true", "3"]
+    lines = [f'{{"id":{row},"a":{value}}}\n' for row, value in enumerate(values)]
+    frame, bad = decoder.decode("".join(lines).encode(), 0)
+    read = [None if value is None else str(value) for value in frame["a"].to_list()]
+    assert read == ["1.10", "1.10", None, "-2.01", "3.00"]
+    assert [record.error for record in bad] == [
+        'column "a": wanted decimal(10,2), got "x"',
+        'column "a": wanted decimal(10,2), got true',
+    ]
 
 
 def test_most_prices_need_no_second_reading() -> None:

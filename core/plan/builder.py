@@ -81,6 +81,7 @@ def build_plan(
     problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
     if any(problem.severity == "error" for problem in problems):
         return None, problems
+    parts = builder.rebuild_without_keys(parts)
     parts = mark_ordered_streams(push_down(parts))
     between = build_edges(parts)
     pipeline = loaded.pipeline
@@ -92,9 +93,19 @@ def build_plan(
 class PlanBuilder:
     """A single pass over a document; `known` has the columns of every stream seen so far."""
 
-    def __init__(self, loaded: LoadedPipeline, *, is_lasting: bool = True) -> None:
+    def __init__(
+        self,
+        loaded: LoadedPipeline,
+        *,
+        is_lasting: bool = True,
+        keyless_joins: frozenset[str] = frozenset(),
+    ) -> None:
+        """`keyless_joins` are the steps whose joins emit rows without a key."""
         self.loaded = loaded
         self.is_lasting = is_lasting
+        self.keyless_joins = keyless_joins
+        self.regrouped_joins: set[str] = set()
+        """The full joins whose rows steps store by their key, although two may have the same."""
         self.pipeline: Pipeline = loaded.pipeline
         limit = self.pipeline.settings.max_value
         self.report = PlanProblems(folder=loaded.folder, max_value=limit)
@@ -137,6 +148,21 @@ class PlanBuilder:
         warn_of_late_again(self.pipeline, steps, self.report)
         parts: tuple[nodes.PlanPart, ...] = (*sources, *steps, *sinks)
         check_loops(self.pipeline, parts, self.loaded.folder, self.report)
+        return parts
+
+    def rebuild_without_keys(self, parts: tuple[nodes.PlanPart, ...]) -> tuple[nodes.PlanPart, ...]:
+        """Return the parts with joins that emit rows without a key where two may have the same.
+
+        A join whose other readers need the key has it: there, two such rows fail the job.
+        """
+        keyless = self.keyless_joins
+        for name in sorted(self.regrouped_joins):
+            builder = PlanBuilder(
+                self.loaded, is_lasting=self.is_lasting, keyless_joins=keyless | {name}
+            )
+            rebuilt = builder.build_parts()
+            if not any(each.severity == "error" for each in builder.report.problems):
+                keyless, parts = builder.keyless_joins, rebuilt
         return parts
 
     def _find_producers(self) -> dict[str, str]:
@@ -392,10 +418,11 @@ class PlanBuilder:
                     names = (names[0], versions.stream.name)
                     kinds = (kinds[0], versions.stream.kind)
                     operations = (versions.read_in(join), *others)
-            found = infer_step_kinds(step, operations, kinds)
+            found = infer_step_kinds(step, operations, kinds, self.keyless_joins)
         except ChangelogNotSupported as refused:
             self.report.add(refused.message, step.keys_at[refused.clause].locate(), refused.hint)
             return nodes.Append(), operations, names
+        self.regrouped_joins |= found.regrouped_joins
         if found.reads_retractions:
             names = tuple(map(self.conversions.to_retractions, step.input_streams))
         if found.reads_upserts:

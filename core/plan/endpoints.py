@@ -281,7 +281,9 @@ def build_source(
 ) -> nodes.Source:
     """Return the plan's node of a source; pushdown later selects the columns to decode."""
     timed = source.event_time is not None
-    kind = nodes.Append() if table is None else nodes.Upsert(table.key, has_deletes=True)
+    kind: nodes.StreamKind = nodes.Append()
+    if table is not None:
+        kind = nodes.Upsert(table.key, has_deletes=True, requires_key=True)
     shown = known.schema if table is None else table.remove_metadata(known.schema)
     rows = nodes.Stream(str(source.name), shown, kind, timed)
     to = source.on_error.to

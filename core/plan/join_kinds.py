@@ -58,6 +58,8 @@ def infer_join_kind(join: Join, left: StreamKind, right: StreamKind) -> StreamKi
             for kind in (left, right):
                 check_own_times(kind, "ttl", "join")
             return Retract()  # a row that is replaced later than the ttl stays
+        if not join.matching.has_key:
+            return Retract(has_change_times=change_times)
         return Retract(_derive_table_key(join, left, right), change_times)
     for side, kind in ((join.left, left), (join.right, right)):
         if not isinstance(kind, Append) and isinstance(join.matching, ConnectedMatch):
@@ -129,6 +131,25 @@ def _derive_join_key(join: Join, left: Upsert, right: Upsert) -> tuple[str, ...]
     # Pushdown may have removed an equal column that nothing reads.
     of_left, of_right = _get_output_names(join.left), _get_output_names(join.right)
     return (*(of_left[name] for name in left_key), *(of_right[name] for name in right_key))
+
+
+def may_repeat_key(join: Join, kinds: JoinKinds) -> bool:
+    """Whether two rows of a join of upserts by keys may have the same key.
+
+    They are a left row and a right one without a match, both with nulls in all columns of their
+    key.
+    """
+    return join.type == "full" and all(
+        isinstance(kind, Upsert) and not kind.requires_key and _is_nullable(side, kind.key)
+        for side, kind in zip((join.left, join.right), kinds, strict=True)
+    )
+
+
+def _is_nullable(side: JoinSide, names: Iterable[str]) -> bool:
+    """Whether all these columns of an input may be null."""
+    values = [each.value for each in side.columns]
+    known = {v.name for v in values if isinstance(v, ColumnReference) and not v.nullable}
+    return known.isdisjoint(names)
 
 
 def joins_by_keys(join_keys: Iterable[Iterable[TypedExpression]], kinds: JoinKinds) -> bool:

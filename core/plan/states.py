@@ -139,7 +139,7 @@ def _list_join_states(join: Join) -> Iterator[StateDescription]:
             columns = tuple((c.name, str(c.value.type)) for c in side.columns)
             if name == "right" and isinstance(join.matching, AsOfMatch) and join.matching.sequence:
                 columns += (("sequence", str(join.matching.sequence.value.type)),)
-            by_time = join.matching != TableMatch()
+            by_time = not isinstance(join.matching, TableMatch) or join.matching.ttl_us is not None
             yield StateDescription(f"{before}{name}", "runs", columns, is_by_time=by_time)
     if isinstance(join.matching, AsOfMatch):
         version_columns = tuple((c.name, str(c.value.type)) for c in join.right.columns)

@@ -5,7 +5,7 @@ A step that does not accept upserts may accept retractions: then its inputs are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.core.pipeline.model import Step
@@ -20,7 +20,7 @@ from headrace.core.plan.changelog import (
     with_input_kind,
 )
 from headrace.core.plan.fallible_results import split_results
-from headrace.core.plan.join_kinds import infer_join_kind
+from headrace.core.plan.join_kinds import infer_join_kind, may_repeat_key
 from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.table_dedup import build_table_dedup
@@ -36,15 +36,57 @@ class StepKinds:
     """Whether inputs that are upserts must be converted."""
     reads_upserts: bool = False
     """Whether inputs that are retractions must be converted."""
+    regrouped_joins: frozenset[str] = frozenset()
+    """The full joins whose rows this step stores by their key, although two may have the same."""
 
 
 def infer_step_kinds(
-    step: Step, operations: tuple[nodes.Operation, ...], kinds: Sequence[nodes.StreamKind]
+    step: Step,
+    operations: tuple[nodes.Operation, ...],
+    kinds: Sequence[nodes.StreamKind],
+    keyless_joins: Container[str] = (),
 ) -> StepKinds:
-    """Return the kinds in a step with these inputs. Raises ChangelogNotSupported."""
+    """Return the kinds in a step with these inputs. Raises ChangelogNotSupported.
+
+    `keyless_joins` are the steps whose joins emit rows without a key.
+    """
     match operations:
         case (nodes.Join() as join, *others) if len(kinds) == 2:
-            return _infer_join_kinds(step, join, others, (kinds[0], kinds[1]))
+            if step.name in keyless_joins:
+                join = replace(join, matching=TableMatch(has_key=False))
+            found = _infer_join_kinds(step, join, others, (kinds[0], kinds[1]))
+        case _:
+            found = _infer_rows_kinds(step, operations, kinds)
+    if found.reads_retractions or any(map(_stores_upserts, found.operations)):
+        return replace(found, regrouped_joins=_find_indistinct_joins(step, found.operations, kinds))
+    return found
+
+
+def _stores_upserts(operation: nodes.Operation) -> bool:
+    """Whether an operation stores the rows of its groups by the key of the upserts."""
+    return (
+        isinstance(operation, nodes.Aggregate | nodes.Top) and operation.changelog_key is not None
+    )
+
+
+def _find_indistinct_joins(
+    step: Step, operations: Sequence[nodes.Operation], kinds: Sequence[nodes.StreamKind]
+) -> frozenset[str]:
+    """Return the full joins, up to that of this step, two of whose rows may have the same key."""
+    joins = {
+        join for kind in kinds if isinstance(kind, nodes.Upsert) for join in kind.indistinct_joins
+    }
+    match operations:
+        case (nodes.Join(matching=ChangelogMatch(ttl=None)) as join, *_):
+            if may_repeat_key(join, (kinds[0], kinds[1])):
+                joins.add(str(step.name))
+    return frozenset(joins)
+
+
+def _infer_rows_kinds(
+    step: Step, operations: tuple[nodes.Operation, ...], kinds: Sequence[nodes.StreamKind]
+) -> StepKinds:
+    """Return the kinds in a step whose inputs have the same columns."""
     if step.join or step.broadcast or step.connect:
         return StepKinds(nodes.Append(), operations)
     try:
@@ -98,7 +140,11 @@ def _infer_join_kinds(
     What follows a join of upserts may need retractions; then the join emits them.
     """
     try:
-        found = _infer_kinds(step, others, infer_join_kind(join, *kinds))
+        kind = infer_join_kind(join, *kinds)
+        if isinstance(kind, nodes.Upsert):
+            indistinct_joins = _find_indistinct_joins(step, (join,), kinds)
+            kind = replace(kind, indistinct_joins=indistinct_joins)
+        found = _infer_kinds(step, others, kind)
     except ChangelogNotSupported:
         if not isinstance(join.matching, ChangelogMatch) or join.matching.ttl is not None:
             raise

@@ -27,6 +27,10 @@ class Upsert:
     """Columns that depend only on the key: a change of a row does not change their values."""
     has_change_times: bool = field(default=False, compare=False)
     """Whether the event time of a row is that of the last change of its group, not its own."""
+    requires_key: bool = field(default=False, compare=False)
+    """Whether a row with a null in its key is a bad record, whatever the types of the key are."""
+    indistinct_joins: frozenset[str] = field(default=frozenset(), compare=False)
+    """The steps whose full joins may emit two rows with this key: all its columns are null."""
 
     def __str__(self) -> str:
         return f"upsert({', '.join(self.key)}){' with deletes' if self.has_deletes else ''}"

@@ -68,6 +68,8 @@ class TableMatch:
     """
 
     ttl_us: int | None = None
+    has_key: bool = True
+    """Whether the keys of both inputs may identify the rows of the join."""
 
 
 @dataclass(frozen=True, slots=True)

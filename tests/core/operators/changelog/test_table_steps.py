@@ -32,7 +32,7 @@ steps:
   table: {from: latest, where: not gone, select: [id, g, v, at]}
 """
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-Change = tuple[int, str, int | None, int]
+Change = tuple[int, str | None, int | None, int]
 """The id, the group, the value (None deletes the row), and the second of a change."""
 
 
@@ -89,6 +89,27 @@ def test_facts_and_a_table_are_united(tmp_path: Path) -> None:
         tmp_path, steps, [(1, "a", 20, 0), (2, "b", 5, 1)], [(1, "b", 7, 2)], [(2, "b", None, 3)]
     )
     assert found == {("a", 1, 20): 1, ("b", 1, 7): 1}
+
+
+def test_rows_of_both_sides_of_a_full_join_may_lack_their_key(tmp_path: Path) -> None:
+    steps = (
+        "  mine: {from: table, key: g, aggregate: {n: count(*)}}\n"
+        "  theirs: {from: table, where: v > 10, key: g, aggregate: {m: count(*), w: sum(v)}}\n"
+        "  joined: {join: {left: mine, right: theirs, on: mine.g = theirs.g, type: full}, "
+        "select: {g: mine.g, other: theirs.g, n: n, m: m, w: w}}\n"
+        "  step: {from: joined, select: [n, m, w]}\n"
+    )
+    came: list[Sequence[Change]] = [[(1, None, 20, 0), (2, None, 5, 1), (3, "b", 30, 2)]]
+    assert final(tmp_path, steps, *came) == {
+        (2, None, None): 1,
+        (None, 1, 20): 1,
+        (1, 1, 30): 1,
+    }
+    came += [[(2, None, 15, 3)], [(3, "b", 7, 4)], [(1, None, None, 5)]]
+    assert final(tmp_path, steps, *came) == {
+        (1, None, None): 2,
+        (None, 1, 15): 1,
+    }
 
 
 def test_the_next_row_of_a_dedup_takes_the_place_of_a_deleted_one(tmp_path: Path) -> None:

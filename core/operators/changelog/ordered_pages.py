@@ -179,9 +179,9 @@ class OrderedPages:
         changes = changes.hstack([numbers.gather(changes[GROUP])])
         stored = self.read(pages, groups)
         rows = merge_rows(pl.concat([stored, changes[stored.columns]]))
-        rows, _ = self._split_pages(self._order.sort(rows, (GROUP,)), pages)
+        rows, is_split = self._split_pages(self._order.sort(rows, (GROUP,)), pages)
         new_pages = self._write_pages(rows, groups)
-        if new_pages.height < touched.height:
+        if is_split or new_pages.height < touched.height:
             self._remove_empty(touched, new_pages, groups)
         pages = new_pages[[GROUP, *self._entry]]
         if untouched.height:

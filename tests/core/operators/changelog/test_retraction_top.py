@@ -110,6 +110,19 @@ def test_the_ranks_are_those_of_the_rows_that_are_there(
         assert not any(size.rows for size in state.measure_sizes().values())
 
 
+def test_a_group_that_loses_its_last_row_is_gone_though_another_one_grows() -> None:
+    state, table = MemoryBackend().open_state(ALL), Table(("g", "rank"))
+    operator = top(9, 2, state)
+    grown: list[tuple[Row, int]] = [(("a", float(at), (), at), 1) for at in range(3)]
+    table.take(operator.process(changes((("b", 1.0, (), 5), 1))))
+    table.take(operator.process(changes((("b", 1.0, (), 5), -1), *grown)))
+    assert state.measure_sizes()["ranking"].rows == 3
+    again: Row = ("b", 2.0, (), 6)
+    table.take(operator.process(changes((again, 1), (grown[0][0], -1))))
+    there = [again, *(row for row, _ in grown[1:])]
+    assert table.rows == rank(there, 9, "g")
+
+
 @pytest.mark.parametrize(
     ("row", "weight", "pages"), [(("a", 2000.5, (), 9000), 1, 1), (("a", 4095.0, (), 4095), -1, 5)]
 )

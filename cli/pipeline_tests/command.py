@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,10 +14,9 @@ from headrace.cli.errors import Refusal
 from headrace.cli.pipeline_file import add_set_option, paint_problem
 
 if TYPE_CHECKING:
+    from headrace.cli.pipeline_tests.case_run import CaseRunner
     from headrace.cli.pipeline_tests.checked_tests import CheckedTests
-    from headrace.cli.pipeline_tests.isolated_plan import Planner
     from headrace.cli.pipeline_tests.report import CaseResult
-    from headrace.cli.pipeline_tests.runner import Variant
     from headrace.core.testing.bound_tests import BoundTest
 
 NO_TESTS_HINT = "tests stand in the pipeline's file under tests:, or in NAME.test.yaml beside it"
@@ -41,6 +40,7 @@ NO_TESTS_HINT = "tests stand in the pipeline's file under tests:, or in NAME.tes
     type=WholeNumber(min=1, max=64),
     help="Run each test once, at this parallelism.",
 )
+@click.option("--fix", is_flag=True, help="Write the rows that came into expectations that fail.")
 @add_set_option
 @click.pass_context
 def test(
@@ -50,6 +50,7 @@ def test(
     junit: str | None,
     seed: int,
     parallelism: int | None,
+    fix: bool,
     overrides: Sequence[str],
 ) -> None:
     """Run the tests of pipelines.
@@ -60,6 +61,7 @@ def test(
     exit status is 1 if a test fails, and 2 if a pipeline or a test has a mistake.
     """
     from headrace.cli.pipeline_tests.checked_tests import check_suite, find_suites, select_tests
+    from headrace.cli.pipeline_tests.file_update import write_edits
     from headrace.cli.pipeline_tests.report import format_result, format_summary, write_junit
 
     checked = [check_suite(suite, overrides) for suite in find_suites(files or (".",))]
@@ -72,10 +74,13 @@ def test(
         raise Refusal("there are no tests", NO_TESTS_HINT)
     start, results = time.perf_counter(), list["CaseResult"]()
     for suite, tests in zip(checked, select_tests(checked, word), strict=True):
-        for result in _run_suite(suite, tests, seed, parallelism):
+        runner = _build_runner(suite, tests, seed, parallelism)
+        for each in tests:
+            result = runner.fix(each) if fix else runner.run(each)
             results.append(result)
-            if result.mismatches:
+            if result.outcome != "passed":
                 click.echo(format_result(result))
+    write_edits(edit for result in results for edit in result.edits)
     click.echo(format_summary(results, time.perf_counter() - start), err=True)
     if junit is not None:
         write_junit(junit, results)
@@ -83,10 +88,11 @@ def test(
         ctx.exit(1)
 
 
-def _run_suite(
+def _build_runner(
     suite: CheckedTests, tests: Sequence[BoundTest], seed: int, parallelism: int | None
-) -> Iterator[CaseResult]:
-    """Yield the results of the tests of one pipeline."""
+) -> CaseRunner:
+    """Return what runs the tests of one pipeline."""
+    from headrace.cli.pipeline_tests.case_run import CaseRunner
     from headrace.cli.pipeline_tests.isolated_plan import Planner
     from headrace.cli.pipeline_tests.runner import list_variants
 
@@ -94,22 +100,4 @@ def _run_suite(
     streams = frozenset().union(*(test.streams for test in tests))
     planner = Planner(loaded.inputs, sorted(streams))
     variants = list_variants(loaded.pipeline.settings.key_groups, seed, parallelism)
-    for each in tests:
-        yield _run_test(suite.checked.file, each, planner, variants, seed)
-
-
-def _run_test(
-    file: str, test: BoundTest, planner: Planner, variants: Sequence[Variant], seed: int
-) -> CaseResult:
-    """Run the variants of a test up to the first that fails."""
-    from headrace.cli.pipeline_tests.report import CaseResult
-    from headrace.cli.pipeline_tests.runner import VariantRun
-
-    start = time.perf_counter()
-    name = test.test.name.reveal()
-    for variant in variants:
-        mismatches = VariantRun(test, planner, variant, seed).run()
-        if mismatches:
-            seconds = time.perf_counter() - start
-            return CaseResult(file, name, seconds, mismatches, variant.name)
-    return CaseResult(file, name, time.perf_counter() - start)
+    return CaseRunner(suite.checked.file, planner, variants, seed)

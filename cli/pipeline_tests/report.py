@@ -8,7 +8,9 @@ from xml.etree import ElementTree
 
 import click
 
+from headrace.core.errors.problems import Location
 from headrace.core.errors.rendering import escape_unprintable, format_count
+from headrace.core.pipeline.pipeline_tests.text_edits import TextEdit
 from headrace.core.testing.stream_checks import Mismatch
 
 
@@ -21,24 +23,41 @@ class CaseResult:
     seconds: float
     mismatches: Sequence[Mismatch] = ()
     variant: str = ""
+    note: str = ""
+    """Why the test was not fixed."""
+    fixed: Sequence[tuple[Location, str]] = ()
+    """The expectations that were corrected: where they are written, and of what."""
+    edits: Sequence[TextEdit] = ()
+
+    @property
+    def outcome(self) -> str:
+        """The result in a word."""
+        if self.mismatches:
+            return "failed"
+        return "fixed" if self.fixed else "passed"
 
 
 def format_result(result: CaseResult) -> str:
-    """Format a failed test: the places of its expectations, and the rows that differ."""
+    """Format a failed or fixed test: its expectations, with their places, and rows that differ."""
     how = f" ({result.variant})" if result.variant else ""
-    head = click.style("failed", fg="red", bold=True)
+    color = "red" if result.mismatches else "green"
+    head = click.style(result.outcome, fg=color, bold=True)
     lines = [f"{head}: {escape_unprintable(result.name)}{how}"]
     for each in result.mismatches:
         lines += [f"  {line}" for line in _format_mismatch(each)]
-    return "\n".join(lines)
+    lines += [f"  {_format_place(at)}: {escape_unprintable(of)}" for at, of in result.fixed]
+    return "\n".join([*lines, f"  {result.note}"] if result.note else lines)
 
 
 def _format_mismatch(mismatch: Mismatch) -> list[str]:
-    place = mismatch.location
-    head = f"{place.file}:{place.line}:{place.column}: {mismatch.message}"
+    head = f"{_format_place(mismatch.location)}: {mismatch.message}"
     lines = [escape_unprintable(head)]
     lines += [f"  {_paint(escape_unprintable(line))}" for line in mismatch.lines]
     return [*lines, f"      {mismatch.hint}"] if mismatch.hint else lines
+
+
+def _format_place(place: Location) -> str:
+    return f"{place.file}:{place.line}:{place.column}"
 
 
 def _paint(line: str) -> str:
@@ -48,8 +67,9 @@ def _paint(line: str) -> str:
 
 def format_summary(results: Sequence[CaseResult], seconds: float) -> str:
     """Format the numbers of tests: `2 tests: 1 passed, 1 failed, in 0.4 s`."""
-    failed = sum(bool(each.mismatches) for each in results)
-    counts = {"passed": len(results) - failed, "failed": failed}
+    counts = dict.fromkeys(("passed", "fixed", "failed"), 0)
+    for each in results:
+        counts[each.outcome] += 1
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return f"{format_count(len(results), 'test')}: {said}, in {seconds:.1f} s"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.core.errors.problems import Location
@@ -11,6 +11,7 @@ from headrace.core.expressions import to_expr
 from headrace.core.plan import nodes
 from headrace.core.testing.bound_tests import ExpectedStream
 from headrace.core.testing.visible_rows import (
+    Row,
     RowDifference,
     find_difference,
     find_missing,
@@ -29,49 +30,49 @@ class Mismatch:
     message: str
     lines: tuple[str, ...] = ()
     hint: str = ""
+    check: str = ""
+    """The key of the expectation that does not hold."""
 
 
-def check_stream(
-    expected: ExpectedStream,
-    kind: nodes.StreamKind,
-    changes: Sequence[Mapping[str, object]],
-    seen: int,
-    *,
-    is_ordered: bool,
-) -> list[Mismatch]:
-    """Compare the visible rows of a stream, of which `seen` were compared before.
+def select_rows(
+    expected: ExpectedStream, kind: nodes.StreamKind, changes: Sequence[Row], seen: int
+) -> Sequence[Row]:
+    """Return the rows to compare of the visible rows of a stream, of which `seen` were compared.
 
-    Of a stream of changes, the table is compared that all of them result in. Without `is_ordered`,
-    rows have no order.
+    Of a stream of changes, that is the table that all of them result in.
     """
     is_new = isinstance(kind, nodes.Append) or expected.written.is_changelog
-    rows = changes[seen:] if is_new else fold_changes(changes, kind)
-    return list(_check_rows(expected, rows, is_ordered=is_ordered))
+    return changes[seen:] if is_new else fold_changes(changes, kind)
 
 
-def _check_rows(
-    expected: ExpectedStream, rows: Sequence[Mapping[str, object]], *, is_ordered: bool
+def check_rows(
+    expected: ExpectedStream, rows: Sequence[Row], *, is_ordered: bool
 ) -> Iterator[Mismatch]:
+    """Yield what does not hold of the rows of a stream; without `is_ordered` they have no order."""
     written, place = expected.written, expected.written.location
     name = expected.stream.name
     if expected.rows is not None:
         difference = find_difference(expected.rows, rows, written)
         if difference.is_reordered and is_ordered:
             lines = format_rows([(" ", row) for row in rows])
-            yield Mismatch(place, f"{name}: the rows came in another order", tuple(lines))
+            yield Mismatch(
+                place, f"{name}: the rows came in another order", tuple(lines), check="rows"
+            )
         elif difference.missing or difference.unexpected:
             lines = format_difference(difference)
-            yield Mismatch(place, f"{name}: {_describe(difference)}", tuple(lines))
+            yield Mismatch(place, f"{name}: {_describe(difference)}", tuple(lines), check="rows")
     if missing := find_missing(expected.contains or (), rows, written.tolerance):
         marked = [*(("-", row) for row in missing), *((" ", row) for row in rows)]
         message = f"{name}: {format_count(len(missing), 'row')} did not come"
-        yield Mismatch(place, message, tuple(format_rows(marked)))
+        yield Mismatch(place, message, tuple(format_rows(marked)), check="contains")
     if written.count is not None and written.count != len(rows):
         message = f"{name}: wanted {format_count(written.count, 'row')}, got {len(rows)}"
-        yield Mismatch(place, message, tuple(format_rows([(" ", row) for row in rows])))
+        lines = format_rows([(" ", row) for row in rows])
+        yield Mismatch(place, message, tuple(lines), check="count")
     if wrong := _find_violations(expected, rows):
         message = f"{name}: {format_count(len(wrong), 'row')} for which {written.where} is not true"
-        yield Mismatch(place, message, tuple(format_rows([("+", row) for row in wrong])))
+        lines = format_rows([("+", row) for row in wrong])
+        yield Mismatch(place, message, tuple(lines), check="where")
 
 
 def _describe(difference: RowDifference) -> str:
@@ -84,9 +85,7 @@ def _describe(difference: RowDifference) -> str:
     return ", ".join(parts)
 
 
-def _find_violations(
-    expected: ExpectedStream, rows: Sequence[Mapping[str, object]]
-) -> list[Mapping[str, object]]:
+def _find_violations(expected: ExpectedStream, rows: Sequence[Row]) -> list[Row]:
     """Return the rows for which the condition is not true."""
     if expected.condition is None or not rows:
         return []

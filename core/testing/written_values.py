@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -149,9 +150,17 @@ def _convert_boolean(text: Text) -> bool:
     return text.lower() == "true"
 
 
+def _convert_single(text: Text) -> float:
+    """Return the nearest number of single precision, which is what a column holds."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", float(text)))[0])
+    except OverflowError:
+        raise ValueError from None
+
+
 CONVERSIONS: Mapping[Type, Callable[[Text], object]] = {
     BOOLEAN: _convert_boolean,
-    FLOAT: float,
+    FLOAT: _convert_single,
     DOUBLE: float,
     STRING: Text.reveal,
     BINARY: lambda text: base64.b64decode(text, validate=True),

@@ -45,28 +45,32 @@ class ExpectationReader:
             place = locate_node(spot.node)
             hint = "as in expect: {totals: [{user: a, total: 5}]}"
             self.nodes.report("expect: wanted a stream, got none", place, hint)
-        streams, failure, metrics = list[StreamExpectation](), None, dict[Text, int]()
+        streams, failure = list[StreamExpectation](), None
+        metrics, spots = dict[Text, int](), dict[Text, KeyedNode]()
         for key, each in entries.items():
             if key == "fails":
                 failure = self.nodes.read_scalar(each, MESSAGE_PART)
             elif key == "metrics":
-                metrics = self._read_metrics(each)
+                metrics, spots = self._read_metrics(each)
             elif (stream := self._read_stream(each)) is not None:
                 streams.append(stream)
-        return Expectation(tuple(streams), failure, metrics)
+        return Expectation(tuple(streams), failure, metrics, spots)
 
-    def _read_metrics(self, spot: KeyedNode) -> dict[Text, int]:
+    def _read_metrics(self, spot: KeyedNode) -> tuple[dict[Text, int], dict[Text, KeyedNode]]:
         wanted = f"a mapping of counters: {', '.join(METRICS)}"
         found = self.nodes.read_known(spot, wanted, METRICS) or {}
         values = {
             each.key: self.nodes.read_scalar(each, whole_number(0)) for each in found.values()
         }
-        return {key: value for key, value in values.items() if value is not None}
+        metrics = {key: value for key, value in values.items() if value is not None}
+        return metrics, {each.key: each for each in found.values()}
 
     def _read_stream(self, spot: KeyedNode) -> StreamExpectation | None:
         if isinstance(spot.node, YamlSequence):
             rows = self.nodes.read_rows(spot)
-            return None if rows is None else StreamExpectation(spot.key, spot.key.locate(), rows)
+            if rows is None:
+                return None
+            return StreamExpectation(spot.key, spot.key.locate(), rows, spots={"rows": spot})
         wanted = f"a list of rows ([] is none), or a mapping with {', '.join(STREAM_KEYS)}"
         entries = self.nodes.read_known(spot, wanted, STREAM_KEYS)
         if entries is None:
@@ -88,6 +92,7 @@ class ExpectationReader:
             self._read(entries, "within", decimal_number(0)) or 0.0,
             bool(self._read(entries, "ordered", flag)),
             bool(self._read(entries, "changelog", flag)),
+            entries,
         )
 
     def _read_rows(self, spot: KeyedNode | None) -> tuple[GivenRow, ...] | None:

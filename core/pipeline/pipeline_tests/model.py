@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from typing import Literal, TypeAlias
 
 from headrace.core.errors.problems import Location
+from headrace.core.pipeline.sections import KeyedNode
 from headrace.core.pipeline.text import Text
 
 
@@ -99,6 +100,8 @@ class StreamExpectation:
     is_ordered: bool = False
     is_changelog: bool = False
     """Whether changes are compared as they came, in place of the table that they result in."""
+    spots: Mapping[str, KeyedNode] = field(default_factory=dict, repr=False)
+    """The place of each check; a list alone is `rows` under the stream's key."""
 
 
 METRICS = {"late": "late_rows", "bad": "bad_rows", "unfilled": "unfilled_rows"}
@@ -113,6 +116,7 @@ class Expectation:
     failure: Text | None = None
     """A part of the message with which the job has failed."""
     metrics: Mapping[Text, int] = field(default_factory=dict)
+    metric_spots: Mapping[Text, KeyedNode] = field(default_factory=dict, repr=False)
 
 
 Event: TypeAlias = (

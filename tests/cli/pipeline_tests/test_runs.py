@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.cli.command_line import Headrace
 from tests.support.cli.tested_pipelines import (
+    BATCHED,
+    FAILING,
     FIVE,
     HEAD,
     STRICT,
@@ -256,9 +258,6 @@ def test_a_lookup_table_is_given(headrace: Headrace) -> None:
     check_passes(headrace, test, LOOKUP)
 
 
-FAILING = HEAD.replace("sum(amount)}", "sum(amount)}\n    having: raise_error(user) is null")
-
-
 def test_a_failure_is_shown_and_may_be_expected(headrace: Headrace) -> None:
     watermark = 'watermark: {orders: "11:00"}'
     ran = run_test(headrace, f"given: [{FIVE}, {watermark}]\nexpect: {{late: []}}\n", head=FAILING)
@@ -274,14 +273,6 @@ def test_a_failure_is_shown_and_may_be_expected(headrace: Headrace) -> None:
 
 def test_a_bad_record_fails_the_job_if_nothing_handles_it(headrace: Headrace) -> None:
     check_passes(headrace, "given: [bad: {orders: 'x'}]\nexpect: {fails: bad record}\n", STRICT)
-
-
-BATCHED = """\
-name: t
-sources: {orders: {generate: {rows: 1, columns: {amount: id}}}}
-steps: {counted: {from: orders, map: {python: code.py:count, returns: {n: int}}}}
-sinks: {a: {from: counted, console: {}}}
-"""
 
 
 def test_a_result_that_depends_on_batches_is_told(headrace: Headrace) -> None:

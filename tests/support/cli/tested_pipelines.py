@@ -34,6 +34,15 @@ STRICT = HEAD.replace("    on_error: {to: broken}\n", "").replace(
     "  c: {from: broken, console: {}}\n", ""
 )
 """The pipeline that fails at bad records."""
+FAILING = HEAD.replace("sum(amount)}", "sum(amount)}\n    having: raise_error(user) is null")
+"""The pipeline that fails at its first total."""
+BATCHED = """\
+name: t
+sources: {orders: {generate: {rows: 1, columns: {amount: id}}}}
+steps: {counted: {from: orders, map: {python: code.py:count, returns: {n: int}}}}
+sinks: {a: {from: counted, console: {}}}
+"""
+"""A pipeline whose function in code.py counts the rows of its batches."""
 FIVE = 'orders: [{ts: "10:00:05", user: a, amount: 5}]'
 
 

@@ -1,6 +1,7 @@
 """Writes what the pages take from the code: `make docs`; a test compares.
 
 Whole pages of docs/ are generated; in the others, and in the README, the output of commands is.
+`python -m docs.write testing.md` writes only that page: all of them take minutes.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ def main() -> None:
     """Write what differs; nothing, when a page's commands cannot be run."""
     if why := refusal(search_path()):
         sys.exit(f"docs: {why}")
+    wanted = sys.argv[1:]
     for name in PAGES:
-        _write(DOCS / name, page(name))
+        if not wanted or name in wanted:
+            _write(DOCS / name, page(name))
     for path in pages_without_broker():
-        _write(path, refreshed(path.read_text("utf-8")))
+        if not wanted or path.name in wanted:
+            _write(path, refreshed(path.read_text("utf-8")))
 
 
 def _write(path: Path, text: str) -> None:

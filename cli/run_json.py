@@ -231,6 +231,7 @@ def _part_document(part: PartProgress) -> Mapping[str, object]:
             if value is not None
         },
         **({} if part.counts.state is None else {"state": _state_document(part.counts.state)}),
+        **({"metrics": metrics} if (metrics := part.counts.metrics.list_all()) else {}),
         **({} if part.counts.lookup is None else {"lookup": part.counts.lookup.document()}),
         **({} if part.counts.watermark_us is None else {"watermark": format_watermark(part)}),
         "in_per_s": round(part.in_per_s, 1),

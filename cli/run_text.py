@@ -370,6 +370,10 @@ def format_summary(outcome: JobOutcome, look: JobProgress) -> Iterable[str]:
     yield f"{how} {look.seconds:.1f} s: {format_count(look.rows_in, 'row')} in, {rate}"
     if look.unfilled_rows:
         yield f"{format_count(look.unfilled_rows, 'row')} in count windows that never filled"
+    for part in look.parts:
+        if metrics := part.counts.metrics.list_all():
+            values = ", ".join(f"{name} {value:,}" for name, value in metrics.items())
+            yield f"metrics of {part.name}: {values}"
 
 
 def _format_part(part: PartProgress, look: JobProgress) -> tuple[str, ...]:

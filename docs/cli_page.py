@@ -101,8 +101,9 @@ and in addition, by event:
 - `progress`, every ten seconds: `seconds`, `rows_in`, `rows_out`, `bad`, `in_per_s`, `out_per_s`,
   and `late` if a step of the pipeline can drop late rows. The same for each of `parts`, with
   `waits` (the share of time), `backpressure` (`ok`, `low` or `high`), and where they apply
-  `unfilled` (rows in count windows that never filled), `watermark`, and `state`: the step's state
-  as `rows`, `bytes` in memory and `bytes_on_disk`. For a batch run it is `seconds` and `stages`,
+  `unfilled` (rows in count windows that never filled), `metrics` (the counters and gauges of a
+  [class](process.md#metrics)), `watermark`, and `state`: the step's state as `rows`, `bytes` in
+  memory and `bytes_on_disk`. For a batch run it is `seconds` and `stages`,
   null while Spark starts: for each its `number`, the `job` that it belongs to, the number of
   `tasks` and how many are `done`, `running` and `failed`, `rows_in` and `rows_out` between stages,
   and `ended`.

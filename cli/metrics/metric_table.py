@@ -29,6 +29,7 @@ JOB_LABELS = ("job",)
 PART_LABELS = (*JOB_LABELS, "part")
 SUBTASK_LABELS = (*PART_LABELS, "subtask")
 TASK_LABELS = (*JOB_LABELS, "task", "subtask")
+USER_LABELS = (*PART_LABELS, "name")
 STATE_LABELS = (*PART_LABELS, "state", "subtask")
 
 
@@ -172,6 +173,20 @@ METRICS: tuple[Metric, ...] = (
         PART_LABELS,
         "Rows that were too late for all their windows, in this process.",
         samples.read_late_rows,
+    ),
+    Metric(
+        "headrace_user_counter_total",
+        "counter",
+        USER_LABELS,
+        "Counters of user code (`self.metrics.counter`), in this process.",
+        samples.read_user_counters,
+    ),
+    Metric(
+        "headrace_user_gauge",
+        "gauge",
+        USER_LABELS,
+        "Gauges of user code (`self.metrics.gauge`), added up over the subtasks.",
+        samples.read_user_gauges,
     ),
     Metric(
         "headrace_lookup_keys_total",

@@ -169,6 +169,22 @@ def read_late_rows(figures: JobSample) -> Iterator[Sample]:
             yield (figures.name, part), count
 
 
+def read_user_counters(figures: JobSample) -> Iterator[Sample]:
+    """Yield the counters of user code since the start of the process."""
+    for part, counts in figures.parts.items():
+        before = figures.initial_parts.get(part)
+        for name, count in counts.metrics.counters.items():
+            earlier = before.metrics.counters.get(name, 0) if before else 0
+            yield (figures.name, part, name), max(count - earlier, 0)
+
+
+def read_user_gauges(figures: JobSample) -> Iterator[Sample]:
+    """Yield the gauges of user code, added up over the subtasks."""
+    for part, counts in figures.parts.items():
+        for name, value in counts.metrics.gauges.items():
+            yield (figures.name, part, name), value
+
+
 def read_lookups(value: Callable[[LookupStatistics], int]) -> SampleReader:
     """Build a reader of a value of each step with a lookup."""
 

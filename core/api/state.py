@@ -26,13 +26,14 @@ clocks, each gets a state of its own (`StateOwnership.split_by_clock`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state_sizes import StateSize
+from headrace.core.api.user_metrics import MetricValues, add_values
 from headrace.core.types.elements import MIN_WATERMARK_US
 
 if TYPE_CHECKING:
@@ -183,12 +184,25 @@ class Entries(Protocol):
 
 @dataclass(slots=True)
 class StepCounters:
-    """Counters of the rows that a step dropped; they survive restarts."""
+    """Counters of a step, which survive restarts."""
 
     late: int = 0
     """Rows that arrived after the watermark had passed all their windows."""
     unfilled: int = 0
     """Rows in count windows that never filled."""
+    metrics: MetricValues = field(default_factory=MetricValues)
+    """The metrics of the step's user code."""
+
+    def copy(self) -> StepCounters:
+        """Return a copy that does not change."""
+        return StepCounters(self.late, self.unfilled, self.metrics.copy())
+
+
+def add_counters(each: Iterable[StepCounters]) -> StepCounters:
+    """Add up counters."""
+    counted = list(each)
+    late, unfilled = sum(c.late for c in counted), sum(c.unfilled for c in counted)
+    return StepCounters(late, unfilled, add_values(c.metrics for c in counted))
 
 
 class Redistribution(StrEnum):

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from headrace.core.api.snapshots import SnapshotStore
-from headrace.core.api.state import NO_CLOCK_US, Document, FrozenState, StepCounters, StepState
+from headrace.core.api.state import (
+    NO_CLOCK_US,
+    Document,
+    FrozenState,
+    StepCounters,
+    StepState,
+    add_counters,
+)
 from headrace.core.types.elements import MAX_WATERMARK_US
 
 
@@ -63,10 +70,9 @@ class StateOwnership:
     @property
     def counters(self) -> StepCounters:
         """The initial counters: a state's counters go to the owner of its first key group."""
-        counted = [
+        return add_counters(
             f.counters for f in self.restored_states if f.groups and f.groups[0] in self.groups
-        ]
-        return StepCounters(sum(c.late for c in counted), sum(c.unfilled for c in counted))
+        )
 
     def split_by_clock(self) -> tuple[StateOwnership, ...]:
         """Split into ranges of key groups with the same clock; nearly always this one alone.

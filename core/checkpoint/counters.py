@@ -6,15 +6,17 @@ subtasks of a part, and new subtasks count from 0.
     {"parts": {"orders": [120, 118, 2], ...},    rows in, rows out, bad rows of each part
      "failed": {"scored": 2},                    rows that failed since the job began: they number
                                                  dead letters, so a subtask has each number once
-     "windows": {"totals": [3, 0]}}              late, unfilled
+     "windows": {"totals": [3, 0]},              late, unfilled
+     "metrics": {"alerts": {"counters": {...}, "gauges": {...}}}}    of user code, if there are any
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.core.api.user_metrics import MetricValues, add_values
 from headrace.core.coordination.messages import Snapshot
 
 
@@ -27,6 +29,8 @@ class PartCounters:
     bad_rows: int = 0
     late_rows: int = 0
     unfilled_rows: int = 0
+    metrics: MetricValues = field(default_factory=MetricValues)
+    """The metrics of the part's user code."""
 
     def to_document(self) -> list[int]:
         """Return the numbers in the order in which they are stored."""
@@ -52,13 +56,17 @@ class JobCounters:
     def to_document(self) -> dict[str, object]:
         """Return the counters as plain data."""
         parts = {name: counters.to_document() for name, counters in self.parts.items()}
-        return {"parts": parts, "failed": dict(self.failed_rows)}
+        metrics = {name: c.metrics.to_document() for name, c in self.parts.items() if c.metrics}
+        document = {"parts": parts, "failed": dict(self.failed_rows)}
+        return document | ({"metrics": metrics} if metrics else {})
 
     @classmethod
     def from_document(cls, document: Any) -> JobCounters:
         """Return the counters of plain data."""
+        metrics = document.get("metrics", {})
         parts = {
-            name: PartCounters.from_document(stored) for name, stored in document["parts"].items()
+            name: _parse_counters(stored, metrics.get(name))
+            for name, stored in document["parts"].items()
         }
         return cls(parts, document["failed"])
 
@@ -66,18 +74,31 @@ class JobCounters:
 def add_snapshots(before: JobCounters, snapshots: Iterable[Snapshot]) -> JobCounters:
     """Add the counters of snapshots to those of earlier attempts.
 
-    A stored state has its own counts of late and unfilled rows.
+    A stored state has its own counts of late and unfilled rows, and its metrics.
     """
     parts, failed = dict(before.parts), dict(before.failed_rows)
     for snapshot in snapshots:
         counted: Any = snapshot.counts or {"parts": {}, "failed": {}, "windows": {}}
         for name, three in counted["parts"].items():
-            two = (0, 0) if snapshot.states.get(name) else counted["windows"].get(name, (0, 0))
-            parts[name] = _add_counters(parts.get(name, PartCounters()), (*three, *two))
+            two, metrics = (0, 0), None
+            if not snapshot.states.get(name):
+                two = counted["windows"].get(name, (0, 0))
+                metrics = counted.get("metrics", {}).get(name)
+            counters = _parse_counters((*three, *two), metrics)
+            parts[name] = _add_counters(parts.get(name, PartCounters()), counters)
         for step, count in counted["failed"].items():
             failed[step] = max(failed.get(step, 0), count)
     return JobCounters(parts, failed)
 
 
-def _add_counters(one: PartCounters, more: Iterable[int]) -> PartCounters:
-    return PartCounters.from_document(a + b for a, b in zip(one.to_document(), more, strict=True))
+def _parse_counters(stored: Iterable[int], metrics: Any) -> PartCounters:
+    counters = PartCounters.from_document(stored)
+    if metrics is None:
+        return counters
+    return replace(counters, metrics=MetricValues.from_document(metrics))
+
+
+def _add_counters(one: PartCounters, more: PartCounters) -> PartCounters:
+    pairs = zip(one.to_document(), more.to_document(), strict=True)
+    counters = PartCounters.from_document(a + b for a, b in pairs)
+    return replace(counters, metrics=add_values((one.metrics, more.metrics)))

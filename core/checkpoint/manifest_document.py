@@ -96,6 +96,8 @@ class CountsDocument(msgspec.Struct):
 
     parts: dict[str, tuple[int, int, int, int, int]] = field(name="parts")
     failed: dict[str, int] = field(name="failed")
+    metrics: dict[str, Plain] = field(name="metrics", default_factory=dict)
+    """The metrics of user code, by step."""
 
 
 class TopDocument(msgspec.Struct):

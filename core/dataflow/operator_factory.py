@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.core.api.state import FrozenState, StepCounters, StepState
+from headrace.core.api.state import FrozenState, StepCounters, StepState, add_counters
 from headrace.core.api.state_backend import StateBackend, StateOwnership
 from headrace.core.api.user_code import UserCode
 from headrace.core.dataflow.segments import Segment, cut_segments
@@ -115,8 +115,7 @@ class SubtaskOperators:
 
     def sum_counters(self, step: str) -> StepCounters:
         """Return the counters of a step, summed over its states."""
-        counts = [state.counters for state in self.states[step]]
-        return StepCounters(sum(c.late for c in counts), sum(c.unfilled for c in counts))
+        return add_counters(state.counters for state in self.states[step])
 
     def count_output_rows(self, step: nodes.Step, rows_in: int) -> int:
         """Return the number of output rows of a step that has received `rows_in` rows."""

@@ -107,6 +107,7 @@ def _describe_part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dic
         "late": counts.late_rows,
         "unfilled": counts.unfilled_rows,
         "lookup": None if counts.lookup is None else counts.lookup.document(),
+        "metrics": counts.metrics.list_all(),
         "watermark": format_time(counts.watermark_us),
         "lag_s": compute_lag_s(counts.watermark_us, now_us),
     }

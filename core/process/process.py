@@ -4,9 +4,12 @@ batches."""
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+
+from headrace.core.api.user_metrics import Metrics
 
 if TYPE_CHECKING:
     import polars as pl
@@ -128,6 +131,7 @@ class Process:
     """
 
     __context: ProcessContext | None = None
+    __metrics: Metrics | None = None
 
     if TYPE_CHECKING:
 
@@ -185,11 +189,21 @@ class Process:
         """The name of the timer that fired, in `on_timer`."""
         return self._process_context.timer
 
+    @cached_property  # so that a class may have an attribute of that name
+    def metrics(self) -> Metrics:
+        """The counters and gauges of the class: `self.metrics.counter("seen").add()`."""
+        return self._get_metrics()
+
     @property
     def _process_context(self) -> ProcessContext:
         if self.__context is None:
             raise RuntimeError("no row is being processed: in __init__ there is no key and no time")
         return self.__context
+
+    def _get_metrics(self) -> Metrics:
+        if self.__metrics is None:
+            self.__metrics = Metrics()
+        return self.__metrics
 
     def _set_context(self, here: ProcessContext) -> None:
         """Set the context of the calls that follow."""

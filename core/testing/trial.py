@@ -201,6 +201,11 @@ class Trial:
             raise TypeError("the trial has no broadcast: give the columns of rules")
         return self._operator.shared_cell
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The values of the counters and gauges of the class, by name."""
+        return self._operator.metrics.list_all()
+
     def timers(self, *key: object) -> dict[str, datetime]:
         """Return the timers of a key that are set, with their times."""
         cell = self.state(*key)

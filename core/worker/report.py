@@ -147,7 +147,12 @@ def _count_all_rows(
             counts = subtask.operators.sum_counters(part.name)
             yield (
                 part,
-                replace(counters, late_rows=counts.late, unfilled_rows=counts.unfilled),
+                replace(
+                    counters,
+                    late_rows=counts.late,
+                    unfilled_rows=counts.unfilled,
+                    metrics=counts.metrics,
+                ),
             )
         else:
             yield part, counters

@@ -7,10 +7,11 @@ a rescale.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state_sizes import StateSize
+from headrace.core.api.user_metrics import MetricValues, add_values
 from headrace.core.checkpoint.counters import JobCounters, PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
 from headrace.core.operators.lookup.client import LookupStatistics
@@ -48,6 +49,8 @@ class PartCounts:
     """The size of its state; None for a stateless part."""
     lookup: LookupStatistics | None = None
     """The calls of its lookup table in this attempt; None for a part without a lookup."""
+    metrics: MetricValues = field(default_factory=MetricValues)
+    """The metrics of its user code."""
 
 
 def sum_part_counts(
@@ -74,6 +77,7 @@ def _add_subtask(
         count.rows_in += counters.rows_in
         count.rows_out += counters.rows_out
         count.bad_rows += counters.bad_rows
+        count.metrics = add_values((count.metrics, counters.metrics))
         count.backpressured_s += subtask.blocked_s
         if not isinstance(part, nodes.Sink):
             count.backpressured_s += subtask.write_s
@@ -88,6 +92,7 @@ def _add_subtask(
 def _restore_counts(before: PartCounters) -> PartCounts:
     counts = PartCounts(before.rows_in, before.rows_out, before.bad_rows)
     counts.late_rows, counts.unfilled_rows = before.late_rows or None, before.unfilled_rows or None
+    counts.metrics = before.metrics
     return counts
 
 

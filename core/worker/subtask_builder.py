@@ -63,13 +63,14 @@ def collect_counters(subtask: Subtask, plan: nodes.Plan) -> Document:
         for step, count in compiled.failed_rows.items()
     }
     windows = {step: compiled.sum_counters(step) for step in compiled.states}
+    metrics = {step: c.metrics.to_document() for step, c in windows.items() if c.metrics}
     return {
         "parts": {
             p.name: [c.rows_in, c.rows_out, c.bad_rows] for p, c in count_parts(subtask, plan)
         },
         "failed": failed,
         "windows": {step: [counts.late, counts.unfilled] for step, counts in windows.items()},
-    }
+    } | ({"metrics": metrics} if metrics else {})
 
 
 RESTORE_THREADS = 2

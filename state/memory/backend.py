@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotStore
@@ -107,7 +106,7 @@ class MemoryState:
             **entries,
         }
         groups, key_groups = self._owner.groups, self._owner.key_groups
-        counts = replace(self.counters)
+        counts = self.counters.copy()
         return FrameStepSnapshot(groups, key_groups, self.clock_us, counts, states, self._blobs)
 
     def close(self) -> None:

@@ -21,11 +21,12 @@ from collections.abc import Mapping
 from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.api.state import Document, Redistribution, StateDescriptor, StepCounters
 from headrace.core.api.stored_documents import describe_mismatch
+from headrace.core.api.user_metrics import MetricValues
 from headrace.state.memory.frame_blobs import FrameBlobNames
 
 RUNS, TABLE, ENTRIES = "runs", "table", "entries"
@@ -39,6 +40,11 @@ def to_plain(document: msgspec.Struct) -> Document:
     built = msgspec.to_builtins(document)
     assert isinstance(built, Mapping)
     return built
+
+
+def build_metrics_document(values: MetricValues) -> MetricsDocument | UnsetType:
+    """Build the document of metrics; unset without any."""
+    return MetricsDocument(values.counters, values.gauges) if values else UNSET
 
 
 def to_typed(document: object, kind: type[Typed]) -> Typed:
@@ -109,7 +115,19 @@ FrameStateDocument: TypeAlias = RunsDocument | TableDocument | EntriesDocument
 GroupNumber: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
-class StepHeader(msgspec.Struct):
+class MetricsDocument(msgspec.Struct):
+    """The metrics of a step's user code."""
+
+    counters: dict[str, int] = field(name="counters")
+    gauges: dict[str, float] = field(name="gauges")
+
+
+class _MetricsField(msgspec.Struct, kw_only=True):
+    metrics: MetricsDocument | UnsetType = field(name="metrics", default=UNSET)
+    """Absent from steps without user code that has metrics."""
+
+
+class StepHeader(_MetricsField):
     """First fields of each document of a step: `groups` have one clock, out of `key_groups`."""
 
     groups: tuple[GroupNumber, GroupNumber] = field(name="groups")
@@ -122,6 +140,8 @@ class StepHeader(msgspec.Struct):
     def snapshot_fields(self) -> tuple[range, int, int, StepCounters]:
         """First fields of a snapshot of the step."""
         counts = StepCounters(self.late, self.unfilled)
+        if isinstance(self.metrics, MetricsDocument):
+            counts.metrics = MetricValues(self.metrics.counters, self.metrics.gauges)
         return range(*self.groups), self.key_groups, self.clock_us, counts
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from msgspec import UnsetType
+
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import Document, StateDescriptor, StepCounters
 from headrace.core.api.state_backend import intersect_ranges
@@ -20,9 +22,11 @@ from headrace.state.memory.documents import (
     TABLE,
     EntriesDocument,
     FrameStateDocument,
+    MetricsDocument,
     RunsDocument,
     StepDocument,
     TableDocument,
+    build_metrics_document,
     get_shape_name,
     to_plain,
     to_typed,
@@ -85,6 +89,11 @@ class StepSnapshot(ABC):
         groups, counts = (self.groups.start, self.groups.stop), self.counters
         return groups, self.key_groups, self.clock_us, counts.late, counts.unfilled
 
+    @property
+    def metrics(self) -> MetricsDocument | UnsetType:
+        """The document of the metrics of user code, which a header may have."""
+        return build_metrics_document(self.counters.metrics)
+
     def read_runs(self, name: str, groups: range) -> list[pl.DataFrame]:
         """Return the frames of a state of runs, restricted to those key groups."""
         return list(self._read_chunks(name, RUNS, groups))
@@ -125,7 +134,7 @@ class FrameStepSnapshot(StepSnapshot):
     def persist(self, store: SnapshotStore) -> Document:
         """Put the frames into the store."""
         states = {name: state.persist(store, self.blobs) for name, state in self.states.items()}
-        return to_plain(StepDocument(*self.header, states))
+        return to_plain(StepDocument(*self.header, states, metrics=self.metrics))
 
 
 FrozenMemoryState: TypeAlias = FrozenRuns | FrozenTable | FrozenEntries

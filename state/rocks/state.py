@@ -123,7 +123,7 @@ class RocksState:
             self._owner.groups,
             self._owner.key_groups,
             self.clock_us,
-            replace(self.counters),
+            self.counters.copy(),
             states,
             self._blobs,
             self._directory,

@@ -48,7 +48,7 @@ class RocksStepSnapshot(StepSnapshot):
                 for name, state in self.states.items()
             }
             files = {name: BlobName.from_blob(blob) for name, blob in database.items()}
-            return to_plain(RocksDocument(*self.header, states, files))
+            return to_plain(RocksDocument(*self.header, states, files, metrics=self.metrics))
         finally:
             self.guard.allow_changes()
 

@@ -129,7 +129,9 @@ def _export_step(
             rows.add(frame, goes_on=goes_on)
         done[name] = rows.finish()
     h = header
-    return StepStateDocument(h.groups, h.key_groups, h.clock_us, h.late, h.unfilled, done)
+    return StepStateDocument(
+        h.groups, h.key_groups, h.clock_us, h.late, h.unfilled, done, metrics=h.metrics
+    )
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from headrace.cli.run_json import JsonReport
 from headrace.cli.run_progress import ProgressMeter
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.splits import Failure
+from headrace.core.api.user_metrics import MetricValues
 from headrace.core.coordination.events import (
     ExternalWarning,
     JobRescaled,
@@ -108,11 +109,13 @@ def test_of_what_windows_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     plan, _ = build_plan(load_pipeline(tmp_path / "p.yaml", REGISTRY))
     assert plan is not None
     counts = {
-        part.name: PartCounts(1, 1, 0, late_rows=1, unfilled_rows=1, watermark_us=0)
+        part.name: PartCounts(
+            1, 1, 0, late_rows=1, unfilled_rows=1, watermark_us=0, metrics=MetricValues({"a": 1})
+        )
         for part in plan
     }
     JsonReport("p.yaml", quiet=False).report_progress(ProgressMeter().sample(plan, counts, 1.0))
     (line,) = capsys.readouterr().err.splitlines()
     told = set(fields(json.loads(line)))
-    assert {"late", "unfilled", "watermark"} <= told
-    assert told <= known()
+    assert {"late", "unfilled", "watermark", "metrics"} <= told
+    assert told - {"a"} <= known()

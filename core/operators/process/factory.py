@@ -88,9 +88,17 @@ def _build_components(
     collectors = Collectors({MAIN_OUTPUT: body.returns, **dict(body.outputs)}, call_context)
     errors = UserClassErrors(code, collectors, states)
     process = _create_instance(kind, call_context, errors)
+    counters = context.state.counters
+    counters.metrics = process._get_metrics()._restore(counters.metrics)
     careful, first = user_context.on_failure is not None, context.is_first
     caller = RowCaller(
-        process, call_context, collectors, errors, careful=careful, tells_rules=first
+        process,
+        call_context,
+        collectors,
+        errors,
+        counters.metrics,
+        careful=careful,
+        tells_rules=first,
     )
     streams = user_context.name_streams(body, context.stream)
     frames = OutputFrames(collectors, state.keys, streams, user_context.ordered_streams)

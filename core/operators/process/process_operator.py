@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.api.user_code import UserCode
+from headrace.core.api.user_metrics import MetricValues
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import FailedRow, Output, UndelayedOperator, request_offload
@@ -154,6 +155,11 @@ class ProcessOperator(UndelayedOperator):
     def get_cell(self, key: object) -> Any:
         """Return the state of a key, for test harnesses."""
         return self._state.cache.get_cells([key])[0]
+
+    @property
+    def metrics(self) -> MetricValues:
+        """The metrics of the class, for test harnesses."""
+        return self._context.state.counters.metrics
 
     @property
     def shared_cell(self) -> Any:

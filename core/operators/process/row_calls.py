@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.api.user_code import UserCodeError, reraise_interrupt
+from headrace.core.api.user_metrics import MetricValues
 from headrace.core.operators.operator import FailedRow
 from headrace.core.operators.process.call_context import EVERY_KEY, CallContext
 from headrace.core.operators.process.cell_cache import KeyCodec
@@ -87,6 +88,7 @@ class RowCaller:
         call_context: CallContext,
         outs: Collectors,
         failing: UserClassErrors,
+        metrics: MetricValues,
         *,
         careful: bool,
         tells_rules: bool = True,
@@ -100,6 +102,7 @@ class RowCaller:
         self._call_context = call_context
         self._collectors = outs
         self._errors = failing
+        self._metrics = metrics
         self._careful = careful
         self._reports_rules = tells_rules
         self.fired_timers: list[FiredTimer] = []
@@ -190,6 +193,7 @@ class RowCaller:
         """
         cells: CellFactory = cell._cells
         saved, marked = cells.save(cell), self._collectors.get_marks()
+        metrics = self._metrics.copy()
         try:
             found = call(what(), cell, self._collectors.out)
             if found is not None:
@@ -199,6 +203,7 @@ class RowCaller:
             raise
         except Exception as error:
             cells.restore(cell, saved)
+            self._metrics.assign(metrics)
             self._collectors.truncate(marked)
             if self._reports_rules or cell._id is not EVERY_KEY:
                 self.failures.append(self._errors.build_failed_row(error, of()))

@@ -227,10 +227,24 @@ def test_a_job_that_has_failed_for_good_is_not_live(failing: Job) -> None:
     assert said["/live"][0] == 503
 
 
+COUNTED = """
+from headrace import Process
+
+class Counted(Process):
+    def on_row(self, row, state, out):
+        self.metrics.counter("rows").add(2)
+        self.metrics.gauge("newest").set(row.at.hour)
+        out(n=1)
+"""
+
+
 def test_a_scrape_has_what_the_table_says_and_nothing_else_of_ours(tmp_path: Path) -> None:
     memory = InMemoryData({"in": {"a": [at(1, 2), 10.0]}}, tables={"t": LookupTableData(at(1))})
     lookup = "{memory: {data: t}, on: {at: window_end}, add: {day: {column: at, type: timestamp}}}"
-    looking = f"  l: {{from: n, lookup: {lookup}}}\nsinks: {{out: {{from: l,"
+    (tmp_path / "counted.py").write_text(COUNTED)
+    counted = "process: {python: counted.py:Counted, returns: {n: bigint}, order: arrival}"
+    looking = f"  l: {{from: n, lookup: {lookup}}}\n  c: {{from: s, key: at, {counted}}}\n"
+    looking += "sinks: {more: {from: c, memory: {data: more}}, out: {from: l,"
     text = PAUSING.replace("sinks: {out: {from: n,", looking)
     job = job_of(tmp_path, text, memory, KernelExecutor(), ChannelBounds())
     seen: dict[str, set[frozenset[str]]] = {}

@@ -301,3 +301,17 @@ class Looking(Process):
     def on_row(self, row: Small, state: "Looking", out: Out) -> None:
         state.rows += 1
         out(k=self.key, n=state.rows, total=row.v)
+
+
+class Measured(Process):
+    """Counts its rows, and those of odd values on which it then fails."""
+
+    total = value("bigint")
+
+    def on_row(self, row, state, out):  # type: ignore[no-untyped-def]
+        self.metrics.counter("rows").add()
+        self.metrics.counter("sum").add(row.v)
+        state.total = (state.total or 0) + row.v
+        if row.v < 0:
+            raise ValueError("less than nothing")
+        out(k=row.k, n=state.total)

@@ -1,0 +1,144 @@
+"""Counters and gauges of user code: the `metrics` of a `process` class, and their values.
+
+The values are part of the state of a step: a checkpoint has them, and a restart continues from
+there, so that a row is counted once. The values of all subtasks are added up for reports.
+
+Tests: tests/core/operators/process/test_user_metrics.py.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_METRICS = 100
+"""The maximum number of metrics of a class: the names must not depend on the rows."""
+
+NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+
+@dataclass(slots=True)
+class MetricValues:
+    """The values of the counters and gauges of a class, by name."""
+
+    counters: dict[str, int] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.counters or self.gauges)
+
+    def copy(self) -> MetricValues:
+        """Return a copy that does not change."""
+        return MetricValues(dict(self.counters), dict(self.gauges))
+
+    def assign(self, values: MetricValues) -> None:
+        """Take over values, in the same dictionaries, which counters and gauges refer to."""
+        for own, others in ((self.counters, values.counters), (self.gauges, values.gauges)):
+            own.clear()
+            own.update(others)  # type: ignore[arg-type]
+
+    def list_all(self) -> dict[str, float]:
+        """Return counters and gauges by name: no name is used for both."""
+        return {**self.counters, **self.gauges}
+
+    def to_document(self) -> Mapping[str, Any]:
+        """Return the values as plain data."""
+        return {"counters": dict(self.counters), "gauges": dict(self.gauges)}
+
+    @classmethod
+    def from_document(cls, document: Any) -> MetricValues:
+        """Return the values of plain data."""
+        return cls(dict(document["counters"]), dict(document["gauges"]))
+
+
+def add_values(each: Iterable[MetricValues]) -> MetricValues:
+    """Add up values by name.
+
+    >>> add_values([MetricValues({"seen": 2}), MetricValues({"seen": 1}, {"open": 0.5})])
+    MetricValues(counters={'seen': 3}, gauges={'open': 0.5})
+    """
+    total = MetricValues()
+    for values in each:
+        for name, count in values.counters.items():
+            total.counters[name] = total.counters.get(name, 0) + count
+        for name, value in values.gauges.items():
+            total.gauges[name] = total.gauges.get(name, 0) + value
+    return total
+
+
+class Counter:
+    """A number that only grows. It is the same through restarts: each row is counted once."""
+
+    __slots__ = ("_counts", "_name")
+
+    def __init__(self, name: str, counts: dict[str, int]) -> None:
+        self._name, self._counts = name, counts
+        counts.setdefault(name, 0)
+
+    def add(self, count: int = 1) -> None:
+        """Add to the counter."""
+        whole = count if count.__class__ is int else operator.index(count)
+        if whole < 0:
+            raise ValueError(f'counter "{self._name}": wanted 0 or more, got {count}')
+        self._counts[self._name] = self._counts.get(self._name, 0) + whole
+
+
+class Gauge:
+    """A number that is set. Those of all subtasks are added up."""
+
+    __slots__ = ("_name", "_values")
+
+    def __init__(self, name: str, values: dict[str, float]) -> None:
+        self._name, self._values = name, values
+
+    def set(self, value: float) -> None:
+        """Set the value."""
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f'gauge "{self._name}": wanted a finite number, got {value!r}')
+        self._values[self._name] = value
+
+
+class Metrics:
+    """The counters and gauges of a class; each begins to exist when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._values = MetricValues()
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+
+    def counter(self, name: str) -> Counter:
+        """Return the counter of that name."""
+        found = self._counters.get(name)
+        if found is None:
+            self._check_name(name, self._gauges, "a gauge")
+            found = self._counters[name] = Counter(name, self._values.counters)
+        return found
+
+    def gauge(self, name: str) -> Gauge:
+        """Return the gauge of that name."""
+        found = self._gauges.get(name)
+        if found is None:
+            self._check_name(name, self._counters, "a counter")
+            found = self._gauges[name] = Gauge(name, self._values.gauges)
+        return found
+
+    def _restore(self, restored: MetricValues) -> MetricValues:
+        """Continue from restored values, and return the values, which change from then on."""
+        known = self._values.copy()
+        self._values.assign(add_values([MetricValues(restored.counters), known]))
+        self._values.gauges.update({**restored.gauges, **known.gauges})
+        return self._values
+
+    def _check_name(self, name: str, others: Mapping[str, object], kind: str) -> None:
+        if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name):
+            wanted = "letters, digits and _, at most 100"
+            raise ValueError(f"metrics: wanted a name of {wanted}, got {name!r}")
+        if name in others:
+            raise ValueError(f'metrics: "{name}" is {kind} already')
+        if len(self._counters) + len(self._gauges) >= MAX_METRICS:
+            message = f"metrics: {MAX_METRICS} names are in use, and {name!r} is another one"
+            raise ValueError(f"{message}: names must not depend on the rows")

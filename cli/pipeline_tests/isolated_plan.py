@@ -20,6 +20,7 @@ from headrace.core.pipeline.loader import (
 from headrace.core.pipeline.model import Sink
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import Plan, build_plan, nodes
+from headrace.core.testing.fed_streams import replace_fed_streams
 
 MEMORY = "memory"
 SINK_SUFFIX = "@rows"
@@ -32,7 +33,10 @@ class Planner:
 
     inputs: PipelineInputs
     streams: Collection[str]
+    fed_streams: Collection[str] = ()
+    """The outputs of steps whose rows are given; the steps do not run."""
     _plans: dict[int, Plan] = field(default_factory=dict)
+    _feeding: dict[tuple[frozenset[str], frozenset[str]], Planner] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -45,11 +49,21 @@ class Planner:
             setting = f"settings.parallelism={parallelism}"
             inputs = replace(self.inputs, overrides=(*self.inputs.overrides, setting))
             loaded = reload_pipeline(inputs, REGISTRY)
-            self._plans[parallelism] = build_isolated_plan(loaded, self.streams)
+            plan = build_isolated_plan(loaded, self.streams, self.fed_streams)
+            self._plans[parallelism] = plan
         return self._plans[parallelism]
 
+    def feed(self, fed_streams: frozenset[str], streams: frozenset[str]) -> Planner:
+        """Return the planner of a test that gives the rows of steps, and expects some streams."""
+        if not fed_streams:
+            return self
+        planner = Planner(self.inputs, sorted(streams), fed_streams)
+        return self._feeding.setdefault((fed_streams, streams), planner)
 
-def build_isolated_plan(loaded: LoadedPipeline, streams: Collection[str]) -> Plan:
+
+def build_isolated_plan(
+    loaded: LoadedPipeline, streams: Collection[str], fed_streams: Collection[str] = ()
+) -> Plan:
     """Return the plan with replaced ends; the pipeline is valid."""
     pipeline = loaded.pipeline
     read = dict.fromkeys((*(str(sink.from_) for sink in pipeline.sinks.values()), *streams))
@@ -67,6 +81,7 @@ def build_isolated_plan(loaded: LoadedPipeline, streams: Collection[str]) -> Pla
     isolated = replace(loaded, pipeline=replace(pipeline, sinks=sinks))
     plan, problems = build_plan(isolated, is_lasting=False)
     assert plan is not None, problems
+    plan = replace_fed_streams(plan, fed_streams)
     return replace(plan, parts=tuple(map(_isolate, plan.parts)))
 
 

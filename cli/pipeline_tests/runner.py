@@ -35,9 +35,6 @@ from headrace.core.testing.bound_tests import (
     FedRecords,
     FedRows,
     FedWatermark,
-    get_lookup,
-    list_record_columns,
-    list_table_columns,
 )
 from headrace.core.testing.corrections import (
     FIXED_CHECKS,
@@ -45,8 +42,9 @@ from headrace.core.testing.corrections import (
     CounterCorrection,
     StreamCorrection,
 )
+from headrace.core.testing.row_frames import build_frame, build_records
 from headrace.core.testing.stream_checks import Mismatch, check_rows, select_rows
-from headrace.core.types.data_types import Schema, to_polars
+from headrace.core.testing.typed_rows import get_lookup, list_table_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +86,7 @@ class VariantRun:
     """The number of rows of each stream that were compared."""
 
     def __post_init__(self) -> None:
+        self.planner = self.planner.feed(self.test.fed_streams, self.test.streams)
         chance = random.Random(f"{self.seed} {self.test.test.name}")
         variant, plan = self.variant, self.planner.plan(self.variant.parallelism)
         self._sources = {part.name: part for part in plan if isinstance(part, nodes.Source)}
@@ -228,20 +227,3 @@ class VariantRun:
         if mismatches:
             self.corrections.append(StreamCorrection(expected, rows))
         return ()
-
-
-def build_frame(rows: Sequence[Mapping[str, object]], schema: Schema) -> pl.DataFrame:
-    """Build the frame of typed rows."""
-    return pl.DataFrame(
-        [
-            pl.Series(f.name, [row.get(f.name) for row in rows], to_polars(f.type), strict=True)
-            for f in schema
-        ]
-    )
-
-
-def build_records(rows: Sequence[Mapping[str, object]], source: nodes.Source) -> pl.DataFrame:
-    """Build the records of a source, with the columns that it decodes."""
-    columns = list_record_columns(source)
-    decoded = {*source.decoded_columns, *(nodes.CHANGE_COLUMNS if source.table else ())}
-    return build_frame(rows, Schema(tuple(f for f in columns if f.name in decoded)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import TypeAlias
 
 from headrace.core.api.window_classes import EPOCH
@@ -15,7 +15,6 @@ from headrace.core.pipeline.pipeline_tests.model import (
     ClockAdvance,
     ControlEvent,
     Expectation,
-    GivenRow,
     GivenRows,
     IdleSplits,
     PipelineTest,
@@ -23,13 +22,20 @@ from headrace.core.pipeline.pipeline_tests.model import (
     Rescale,
     StreamExpectation,
 )
-from headrace.core.pipeline.text import NOTHING, Text
+from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
+from headrace.core.testing.fed_streams import GIVEN_SUFFIX, replace_fed_streams
+from headrace.core.testing.typed_rows import (
+    Row,
+    RowTyper,
+    get_lookup,
+    list_record_columns,
+    list_table_columns,
+)
 from headrace.core.testing.written_values import TIME_EXAMPLES, ValueConverter, WrongValue
 from headrace.core.types.data_types import BOOLEAN, Field, Schema
 from headrace.core.types.elements import DELETE
 
-Row: TypeAlias = "dict[str, object]"
 EVENT_WORDS = ("rows", "splits", "watermark", "bad", "idle", "advance", "rescale", "expect")
 
 
@@ -106,6 +112,8 @@ class BoundTest:
     """The rows of each step's lookup table, under the names of its columns."""
     split_counts: Mapping[str, int]
     """The number of splits of each source; those that are not there have one."""
+    fed_streams: frozenset[str] = frozenset()
+    """The outputs of steps whose rows the test gives; the steps do not run."""
 
     @property
     def streams(self) -> frozenset[str]:
@@ -132,51 +140,54 @@ def bind_tests(
     return tuple(bound), tuple(problems)
 
 
-def get_lookup(step: nodes.PlanPart) -> nodes.Lookup | None:
-    """Return the lookup of a step, if it has one."""
-    operations = step.operations if isinstance(step, nodes.Step) else ()
-    return next((each for each in operations if isinstance(each, nodes.Lookup)), None)
-
-
-def list_record_columns(source: nodes.Source) -> Schema:
-    """Return the columns of a source's records; those of a table say what they do to it.
-
-    Columns that the plan does not read may be null, and those of a deletion outside of its key.
-    """
-    required = source.decoded_columns if source.table is None else source.table.key
-    fields = [Field(f.name, f.type, f.nullable or f.name not in required) for f in source.schema]
-    if source.table is not None:
-        fields += (Field(n, t) for n, t in nodes.CHANGE_COLUMNS.items() if n not in source.schema)
-    return Schema(tuple(fields))
-
-
-def list_table_columns(lookup: nodes.Lookup) -> Schema:
-    """Return the columns of a lookup table that a step needs."""
-    keys = lookup.key_schema
-    added = {
-        c.column: Field(c.column, c.field.type, c.field.nullable)
-        for c in lookup.columns
-        if c.column not in keys
-    }
-    return Schema((*keys, *added.values()))
-
-
 @dataclass(slots=True)
 class PlanBinder:
-    """Binds one test to a plan, and collects the problems."""
+    """Binds one test to the plan of the file, and collects the problems."""
 
     test: PipelineTest
-    plan: nodes.Plan
+    whole_plan: nodes.Plan
     problems: list[Problem] = field(default_factory=list)
+    plan: nodes.Plan = field(init=False)
+    """The plan with sources in the place of the steps whose rows the test gives."""
+    _fed: frozenset[str] = field(init=False)
+    _rows: RowTyper = field(init=False)
     _splits: dict[str, int] = field(default_factory=dict)
     _watermarks: dict[str, int] = field(default_factory=dict)
     """The last watermark that the test gives to a source."""
+    _event_times: dict[str, object] = field(default_factory=dict)
+    """The event time of the last change that the test gives in the place of a step."""
+
+    def __post_init__(self) -> None:
+        self._rows = RowTyper(self.test.day, self._report)
+        self._fed = self._find_fed_streams()
+        read = {
+            str(stream.stream)
+            for placed in self.test.events
+            if isinstance(placed.event, Expectation)
+            for stream in placed.event.streams
+        }
+        self.plan = replace_fed_streams(self.whole_plan, self._fed, read)
+
+    def _find_fed_streams(self) -> frozenset[str]:
+        """Return the outputs of steps of which the test gives rows."""
+        outputs = {
+            stream.name
+            for part in self.whole_plan
+            if isinstance(part, nodes.Step)
+            for stream in part.outputs
+        }
+        given = {
+            str(placed.event.source)
+            for placed in self.test.events
+            if isinstance(placed.event, GivenRows)
+        }
+        return frozenset(given & outputs)
 
     def bind(self) -> BoundTest:
         """Return the test, which is of use if there are no problems."""
         for placed in self.test.events:
             if isinstance(placed.event, GivenRows):
-                name, count = str(placed.event.source), len(placed.event.splits)
+                name, count = self._name_source(placed.event.source), len(placed.event.splits)
                 self._splits[name] = max(count, self._splits.get(name, 1))
         events = [
             (placed.location, event)
@@ -184,7 +195,11 @@ class PlanBinder:
             if (event := self._bind_event(placed.event)) is not None
         ]
         tables = self._bind_tables()
-        return BoundTest(self.test, tuple(events), tables, self._splits)
+        return BoundTest(self.test, tuple(events), tables, self._splits, self._fed)
+
+    def _name_source(self, name: Text) -> str:
+        """Return the source of given rows: that in the place of a step, if they are its output."""
+        return f"{name}{GIVEN_SUFFIX}" if str(name) in self._fed else str(name)
 
     def _report(self, message: str, location: Location, hint: str = "") -> None:
         self.problems.append(Problem(message, location, hint, self.test.subject))
@@ -195,13 +210,13 @@ class PlanBinder:
                 if (part := self._find_source(source)) is None:
                     return None
                 columns = list_record_columns(part)
-                rows = tuple(self._type_rows(split, columns) for split in splits)
+                rows = tuple(self._rows.type_rows(split, columns) for split in splits)
+                self._add_event_times(part, rows)
                 return FedRows(part.name, rows)
             case RaisedWatermark(source, time):
                 return self._bind_watermark(source, time)
             case BadRecords(source, records):
-                part = self._find_source(source)
-                return None if part is None else FedRecords(part.name, records)
+                return self._bind_records(source, records)
             case IdleSplits():
                 return self._bind_idleness(event)
             case Expectation(streams):
@@ -213,22 +228,59 @@ class PlanBinder:
 
     def _find_source(self, name: Text) -> nodes.Source | None:
         sources = {part.name: part for part in self.plan if isinstance(part, nodes.Source)}
-        if name in sources:
-            return sources[str(name)]
-        word = find_nearest_name(name, (*sources, *EVENT_WORDS))
-        hint = f'did you mean "{word}"?' if word else f"the sources are {', '.join(sources)}"
-        is_step = any(part.name == name for part in self.plan)
-        message = f'"{name}" is no source' if is_step else f'there is no source "{name}"'
+        if (found := sources.get(self._name_source(name))) is not None:
+            return found
+        if self._report_idle_part(name):
+            return None
+        written = [part.name for part in self.whole_plan if isinstance(part, nodes.Source)]
+        streams = [each for each in self.whole_plan.streams if "@" not in each]
+        word = find_nearest_name(name, (*streams, *EVENT_WORDS))
+        hint = f'did you mean "{word}"?' if word else f"the sources are {', '.join(written)}"
+        if name in streams:
+            message = f'"{name}" is no source'
+            hint = f"rows in the place of its output are given first, as in - {name}: [...]"
+        else:
+            message = f'there is no source or step "{name}"'
         self._report(message, name.locate(), hint)
         return None
+
+    def _report_idle_part(self, name: Text) -> bool:
+        """Report a part that does not run, as it only feeds what the test gives, if it is one."""
+        names = {*(part.name for part in self.whole_plan), *self.whole_plan.streams}
+        running = {*(part.name for part in self.plan), *self.plan.streams}
+        if name not in names - running:
+            return False
+        steps = " and ".join(f'"{each}"' for each in sorted(self._fed))
+        message = f'"{name}" does not run: the test gives the rows of {steps}'
+        self._report(message, name.locate(), "remove this, or give rows of sources only")
+        return True
+
+    def _bind_records(self, source: Text, records: tuple[Text, ...]) -> FedRecords | None:
+        part = self._find_source(source)
+        if part is not None and str(source) in self._fed:
+            message = f'"{source}" is a step: it reads no records'
+            self._report(message, source.locate(), "bad records are those of a source")
+        return None if part is None else FedRecords(part.name, records)
+
+    def _add_event_times(self, source: nodes.Source, splits: Iterable[Iterable[Row]]) -> None:
+        """Give changes without an event time that of the change before; the first, of the start."""
+        column = source.event_time
+        if column is None or str(source.name).removesuffix(GIVEN_SUFFIX) not in self._fed:
+            return
+        start = datetime.combine(self.test.day or EPOCH, time(), UTC)
+        for row in (row for rows in splits for row in rows):
+            if row.get(column) is None:
+                row[column] = self._event_times.get(source.name, start)
+            self._event_times[source.name] = row[column]
 
     def _bind_watermark(self, source: Text, time: Text) -> FedWatermark | None:
         part = self._find_source(source)
         if part is None:
             return None
         if part.event_time is None:
-            message = f'the source "{source}" has no event time, and so no watermark'
-            self._report(message, source.locate(), "add event_time: to the source")
+            message = f'the rows of "{source}" have no event time, and so no watermark'
+            hint = "add event_time: to the source"
+            self._report(message, source.locate(), hint if source not in self._fed else "")
             return None
         try:
             at_us = (ValueConverter(self.test.day).convert_time(time) - EPOCH) // timedelta(
@@ -255,7 +307,7 @@ class PlanBinder:
         count = self._splits.get(part.name, 1)
         for text, number in event.splits:
             if number >= count:
-                message = f'"{part.name}" has no split {number}'
+                message = f'"{event.source}" has no split {number}'
                 hint = f"its splits are 0 to {count - 1}" if count > 1 else "its only split is 0"
                 self._report(message, text.locate(), hint)
         return FedIdleness(part.name, tuple(number for _, number in event.splits))
@@ -264,7 +316,7 @@ class PlanBinder:
         lookups = {p.name: found for p in self.plan if (found := get_lookup(p)) is not None}
         written = {str(name): rows for name, rows in self.test.tables.items()}
         for name in self.test.tables:
-            if name not in lookups:
+            if name not in lookups and not self._report_idle_part(name):
                 known = f"the steps with a lookup are {', '.join(lookups)}" if lookups else ""
                 hint = suggest_name(name, lookups) or known
                 self._report(f'no step "{name}" looks up a table', name.locate(), hint)
@@ -274,7 +326,7 @@ class PlanBinder:
             hint = f"add tables: {{{step}: [{{{columns}}}]}}, or {{{step}: []}}"
             self._report(message, self.test.location, hint)
         return {
-            step: self._type_rows(rows, list_table_columns(lookups[step]))
+            step: self._rows.type_rows(rows, list_table_columns(lookups[step]))
             for step, rows in written.items()
             if step in lookups
         }
@@ -282,7 +334,8 @@ class PlanBinder:
     def _bind_stream(self, written: StreamExpectation) -> ExpectedStream | None:
         stream = self.plan.streams.get(str(written.stream))
         if stream is None:
-            self._report_unknown_stream(written.stream)
+            if not self._report_idle_part(written.stream):
+                self._report_unknown_stream(written.stream)
             return None
         is_changes = not isinstance(stream.kind, nodes.Append)
         if written.is_changelog and not is_changes:
@@ -291,9 +344,10 @@ class PlanBinder:
         schema = stream.schema
         if written.is_changelog:
             schema = Schema((*schema, Field(DELETE, BOOLEAN)))
-        rows = None if written.rows is None else self._type_expected(written.rows, schema, written)
-        some = written.contains
-        contains = None if some is None else self._type_expected(some, schema, written)
+        rows, contains = (
+            None if some is None else self._rows.type_expected(some, schema, written)
+            for some in (written.rows, written.contains)
+        )
         condition = self._type_condition(written.where, stream.schema)
         return ExpectedStream(written, stream, rows, contains, condition)
 
@@ -321,61 +375,3 @@ class PlanBinder:
             message = f"where: wanted a condition, got an expression of type {typed.type}"
             self._report(message, text.locate())
         return typed
-
-    def _type_expected(
-        self, rows: Iterable[GivenRow], schema: Schema, written: StreamExpectation
-    ) -> tuple[Row, ...]:
-        """Return expected rows; unless a part of the columns is compared, all are written."""
-        rows = tuple(rows)
-        for row in rows:
-            missing = [n for n in schema.names if n not in row.values and n != DELETE]
-            if missing and not written.is_subset:
-                hint = f"write {missing[0]}: ... (null is a value too), or add match: subset"
-                names = ", ".join(f'"{name}"' for name in missing)
-                self._report(f"the expected row has no {names}", row.location, hint)
-        return self._type_rows(rows, schema, is_whole=False)
-
-    def _type_rows(
-        self, rows: Iterable[GivenRow], schema: Schema, *, is_whole: bool = True
-    ) -> tuple[Row, ...]:
-        return tuple(self._type_row(row, schema, is_whole=is_whole) for row in rows)
-
-    def _type_row(self, row: GivenRow, schema: Schema, *, is_whole: bool) -> Row:
-        """Return the values of a row; of a whole row also those that are not written: null."""
-        typed: Row = {}
-        for name, value in row.values.items():
-            column = schema.get(name)
-            if column is None:
-                hint = suggest_name(name, schema.names)
-                hint = hint or f"the columns are {', '.join(schema.names)}"
-                self._report(f'there is no column "{name}"', name.locate(), hint)
-                continue
-            try:
-                typed[column.name] = ValueConverter(self.test.day).convert(value, column.type)
-            except WrongValue as wrong:
-                place = (wrong.text or _find_text(value) or name).locate()
-                self._report(f"{name}: {wrong.message}", place, wrong.hint)
-        if is_whole:
-            self._check_nulls(row, schema)
-            return dict.fromkeys(schema.names) | typed
-        return typed
-
-    def _check_nulls(self, row: GivenRow, schema: Schema) -> None:
-        """Report the columns of a row that may not be null, and are."""
-        written = {str(name) for name, value in row.values.items() if value is not NOTHING}
-        missing = [f'"{f.name}"' for f in schema if not f.nullable and f.name not in written]
-        if missing:
-            message = f"the row has no value of {', '.join(missing)}, which cannot be null"
-            self._report(message, row.location)
-
-
-def _find_text(value: object) -> Text | None:
-    """Return the first text inside of a value."""
-    match value:
-        case Text():
-            return value
-        case dict():
-            return next(iter(value), None)
-        case list():
-            return next(filter(None, map(_find_text, value)), None)
-    return None

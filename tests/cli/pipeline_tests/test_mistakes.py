@@ -35,8 +35,9 @@ READABLE = '{"ts": "2026-01-31T10:00:00Z", "user": "a"}'
 ROW = "user: a, amount: 1"
 
 GIVEN = [
-    ("- order: []", ":22:9", 'there is no source "order"', 'did you mean "orders"?'),
-    ("- totals: []", ":22:9", '"totals" is no source', "the sources are orders, plain"),
+    ("- order: []", ":22:9", 'there is no source or step "order"', 'did you mean "orders"?'),
+    ("- nothing: []", ":22:9", 'no source or step "nothing"', "the sources are orders, plain"),
+    ("- watermark: {totals: 2026-01-31}", ":22:21", '"totals" is no source', "as in - totals:"),
     ("- ordres: {x: 1}", ":22:17", "ordres: wanted a list of rows", "got a mapping"),
     ("- orders: [5]", ":22:18", "orders: wanted a row, such as", 'got "5"'),
     ("- orders: [{user: a, usr: a}]", ":22:28", 'there is no column "usr"', 'did you mean "user"?'),
@@ -56,7 +57,7 @@ GIVEN = [
     ("- watermark: 2026-01-31", ":22:20", "watermark: wanted a mapping by source", ""),
     ("- watermark: {}", ":22:20", "watermark: wanted a source, got none", ""),
     ("- watermark: {orders: soon}", ":22:29", 'wanted a time, got "soon"', "as in"),
-    ("- watermark: {plain: 2026-01-31}", ":22:21", 'the source "plain" has no event time', ""),
+    ("- watermark: {plain: 2026-01-31}", ":22:21", 'the rows of "plain" have no event time', ""),
     ("- idle: {orders: 1}", ":22:24", '"orders" has no split 1', "its only split is 0"),
     ("- splits: {orders: []}", ":22:26", "orders: wanted rows of each split, got none", ""),
     (

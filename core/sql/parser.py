@@ -48,7 +48,7 @@ _FOREIGN_HINTS = {
     "into": "a sink writes the rows of a step",
 }
 
-
+_COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _SCHEMA_HINT = "headrace schema --of FILE lists the columns of a file"
 STATEMENT_HINTS = {
     **dict.fromkeys(("describe", "desc", "show", "summarize"), _SCHEMA_HINT),
@@ -284,9 +284,24 @@ class QueryParser(ClauseParser):
 
     def _parse_word(self) -> SyntaxNode:
         if self.previous_token.text == "(" and self.is_at_query():
+            self._refuse_quantifier()
             query = self.parse_whole_query()
             return Subquery(query.span, query, self.source_text(query.span))
         return super()._parse_word()
+
+    def _refuse_quantifier(self) -> None:
+        """Refuse a comparison such as `= any (select ...)`."""
+        sign, word = self.peek(-3), self.peek(-2)
+        text = word.text.lower()
+        if sign.text not in _COMPARISONS or text not in ("any", "some", "all"):
+            return
+        hint = "compare with (select max(...) ...) or (select min(...) ...)"
+        if sign.text in ("=", "==") and text != "all":
+            hint = "write in (select ...)"
+        elif sign.text in ("<>", "!=") and text == "all":
+            hint = "write not in (select ...)"
+        message = f"{sign.text} {text} (select ...) is not supported"
+        raise ExpressionError(message, sign.span.extend_to(word.span), hint)
 
     def _parse_count(self) -> int:
         if not self.current_token.text.isdecimal():

@@ -7,15 +7,46 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from headrace.core.expressions.parsing.syntax_tree import CallNode, Name, SyntaxNode
+from headrace.core.expressions.parsing.syntax_tree import (
+    CallNode,
+    Member,
+    Name,
+    Star,
+    SyntaxNode,
+    walk,
+)
+from headrace.core.expressions.typed import ExpressionError
+from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import TextPart
+from headrace.core.plan.columns import KnownColumns, type_expression
 from headrace.core.plan.sql.items import has_aggregate
-from headrace.core.plan.sql.joins import ONE, Joiner, JoinSides
-from headrace.core.plan.sql.scope import Scope
+from headrace.core.plan.sql.joins import (
+    ONE,
+    Joiner,
+    JoinSides,
+    add_column,
+    has_equality,
+    join_scopes,
+)
+from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft
-from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
-from headrace.core.sql.syntax_tree import Query, Select, Subquery, find_subqueries
-from headrace.core.types.data_types import quote_name
+from headrace.core.plan.sql.texts import (
+    QueryTexts,
+    RejectedQuery,
+    build_all,
+    split_conjunction,
+)
+from headrace.core.sql.syntax_tree import (
+    Query,
+    Select,
+    Subquery,
+    find_subqueries,
+    list_table_aliases,
+)
+from headrace.core.types.data_types import Field, Schema, quote_name
+
+CONSTANTS = "constant"
+"""The table of the columns that have a constant, by which rows are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +58,8 @@ class QueryCondition:
     """The `in` or `exists`, without a `not` before it."""
     subquery: Subquery
     type: Literal["semi", "anti"]
-    subject: SyntaxNode | None = None
+    subjects: tuple[SyntaxNode, ...] = ()
+    """The values before `in`: several for `(a, b) in (...)`, none for `exists`."""
 
     @property
     def query(self) -> Query:
@@ -46,8 +78,18 @@ def read_query_condition(node: SyntaxNode) -> QueryCondition | None:
         case CallNode(name="exists", arguments=(Subquery() as query,)) as inner:
             return QueryCondition(node, inner, query, type)
         case CallNode(name="in", arguments=(subject, Subquery() as query)) as inner:
-            return QueryCondition(node, inner, query, type, subject)
+            return QueryCondition(node, inner, query, type, _split_subject(subject, query))
     return None
+
+
+def _split_subject(subject: SyntaxNode, query: Subquery) -> tuple[SyntaxNode, ...]:
+    """Return the values before `in`, each of which has a column of the query."""
+    select = query.query.body
+    width = len(select.items) if isinstance(select, Select) else 1
+    match subject:
+        case CallNode(name="struct", arguments=values) if width > 1 or len(values) == 1:
+            return values
+    return (subject,)
 
 
 def has_query(node: SyntaxNode) -> bool:
@@ -57,12 +99,19 @@ def has_query(node: SyntaxNode) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
-    """The rows of a query of a condition, its conditions that read the rows around it, and its
-    column."""
+    """The rows of the query of a condition."""
 
+    condition: QueryCondition
     draft: Draft
     correlated: list[SyntaxNode]
-    value: SyntaxNode
+    """The conditions of the query that read the rows around it."""
+    values: tuple[SyntaxNode, ...] = ()
+    """The columns of the query, with which `in` compares."""
+
+    @property
+    def pairs(self) -> list[tuple[SyntaxNode, SyntaxNode]]:
+        """The values before `in`, each with the column of the query that equals it."""
+        return [*zip(self.condition.subjects, self.values, strict=True)]
 
 
 @dataclass(slots=True)
@@ -79,38 +128,78 @@ class ConditionJoiner:
     """Returns the rows of the tables of a `select`. Conditions that read these rows alone are
     applied, and removed."""
 
-    def build(self, condition: QueryCondition) -> QueryRows:
-        """Return the rows of the query of a condition. Raises RejectedQuery."""
-        select = condition.query.body
-        if _is_plain(condition.query) and isinstance(select, Select):
-            return self._build_plain(select, condition)
-        if condition.subject is None:
-            message = "exists wants select ... from ... where, with an equality to this query"
-            hint = "put it into from: exists (select 1 from (...) t)"
-            raise self.texts.reject(message, condition.node.span, hint)
-        draft = self.build_query(condition.query)
-        columns = draft.scope.columns
-        if len(columns) != 1:
-            message = f"in wants a query with one column, got {len(columns)}"
-            raise self.texts.reject(message, condition.node.span)
-        return QueryRows(draft, [], Name(condition.subquery.span, columns[0].name))
+    def build(self, draft: Draft, condition: QueryCondition) -> QueryRows:
+        """Return the rows of the query of a condition on the rows of a draft.
 
-    def join(self, draft: Draft, condition: QueryCondition, rows: QueryRows) -> Draft:
-        """Return the draft of the rows for which a condition is true. Raises RejectedQuery."""
-        correlated, place = rows.correlated, condition.node.span
-        is_crossed = condition.subject is None and self.joiner.add_constants(
-            draft, rows.draft, place, correlated
+        Rows are joined by columns: without another equality between the query and the rows around
+        it, each side of `in` that is a constant becomes a column. Raises RejectedQuery.
+        """
+        rows = self._build_rows(draft, condition)
+        if not condition.subjects or _has_equality(draft, rows):
+            return rows
+        subjects = tuple(name_constant(draft, each, self.texts) for each in condition.subjects)
+        values = tuple(name_constant(rows.draft, each, self.texts) for each in rows.values)
+        return replace(rows, condition=replace(condition, subjects=subjects), values=values)
+
+    def _build_rows(self, draft: Draft, condition: QueryCondition) -> QueryRows:
+        is_exists = not condition.subjects
+        query = simplify_query(condition.query) if is_exists else condition.query
+        select = query.body
+        if _is_plain(query, draft.scope, is_exists=is_exists) and isinstance(select, Select):
+            correlated = [*split_conjunction(select.where)]
+            right = self.build_tables(select, correlated)
+            scope = Scope(right.scope.columns, draft.scope)
+            build_all(correlated, lambda node: self.texts.parts(node, scope))
+            if is_exists:
+                self._check_names(select, scope)
+                return QueryRows(condition, right, correlated)
+            values = tuple(item.expression for item in select.items)
+        else:
+            right, correlated = self.build_query(query), []
+            span = condition.subquery.span
+            values = tuple(Name(span, each.name) for each in right.scope.columns)
+            if is_exists:
+                return QueryRows(condition, right, correlated)
+        wanted = len(condition.subjects)
+        if len(values) != wanted:
+            columns = "one column" if wanted == 1 else f"{wanted} columns"
+            message = f"in wants a query with {columns}, got {len(values)}"
+            raise self.texts.reject(message, condition.subquery.span)
+        return QueryRows(condition, right, correlated, values)
+
+    def _check_names(self, select: Select, scope: Scope) -> None:
+        """Check the expressions of the query of `exists` that do not change whether it has rows.
+
+        Raises RejectedQuery.
+        """
+        names = {item.name for item in select.items}
+        groups = select.group_by.items if select.group_by is not None else ()
+        nodes = [item.expression for item in select.items]
+        nodes += [each for each in groups if not (isinstance(each, Name) and each.name in names)]
+        build_all(
+            (each for each in nodes if not isinstance(each, Star)),
+            lambda node: self.texts.parts(node, scope),
         )
+
+    def join(self, draft: Draft, rows: QueryRows) -> Draft:
+        """Return the draft of the rows for which a condition is true. Raises RejectedQuery."""
+        condition, texts = rows.condition, self.texts
+        place = condition.node.span
+        is_crossed = not condition.subjects and not _has_equality(draft, rows)
+        if is_crossed:
+            self.joiner.add_constants(draft, rows.draft, place)
         sides = self.joiner.make_sides(draft, rows.draft)
-        bounds = self.joiner.find_bounds(sides, correlated)
-        texts = self.texts
+        bounds = self.joiner.find_bounds(sides, rows.correlated)
         conditions = [
             texts.condition(each, _make_scope(sides))
-            for each in correlated
+            for each in rows.correlated
             if bounds is None or each not in bounds.conditions
         ]
-        if condition.subject is not None:
-            conditions.append(self._write_equality(condition, sides, rows.value))
+        one, other = _get_side(sides, 0), _get_side(sides, 1)
+        for subject, value in rows.pairs:
+            end = subject.span.end
+            equality = TextPart(end, end, " = ")
+            conditions.append([*texts.parts(subject, one), equality, *texts.parts(value, other)])
         if is_crossed:
             conditions.append(sides.write_constant(place))
         join = self.joiner.make_join(
@@ -125,38 +214,68 @@ class ConditionJoiner:
         )
         made = Draft((sides.left, sides.right), scope, draft.tables, join=join)
         made.words, made.joined = draft.words, self.label
-        made.places = {**draft.places, "join": condition.node.span, "from": condition.node.span}
+        made.places = {**draft.places, "join": place, "from": place}
         return made
 
-    def _build_plain(self, select: Select, condition: QueryCondition) -> QueryRows:
-        correlated = [*split_conjunction(select.where)]
-        right = self.build_tables(select, correlated)
-        if condition.subject is not None and len(select.items) != 1:
-            message = f"in wants a query with one column, got {len(select.items)}"
-            raise self.texts.reject(message, select.span)
-        return QueryRows(right, correlated, select.items[0].expression)
 
-    def _write_equality(
-        self, condition: QueryCondition, sides: JoinSides, value: SyntaxNode
-    ) -> list[TextPart]:
-        """Return the parts of the equality of `in`."""
-        texts, subject = self.texts, condition.subject
-        assert subject is not None, "it is an in"
-        end = subject.span.end
-        parts = texts.parts(subject, _get_side(sides, 0))
-        return [*parts, TextPart(end, end, " = "), *texts.parts(value, _get_side(sides, 1))]
+def _has_equality(draft: Draft, rows: QueryRows) -> bool:
+    """Whether the query of a condition compares its rows with those around it by equality."""
+    return has_equality(rows.correlated, join_scopes(draft, rows.draft, is_nested=True))
 
 
-def _is_plain(query: Query) -> bool:
-    """Whether a query only filters the rows of tables."""
+def name_constant(draft: Draft, node: SyntaxNode, texts: QueryTexts) -> SyntaxNode:
+    """Return an expression that reads a column; for a constant, that of a column which the draft is
+    given. Raises RejectedQuery."""
+    try:
+        is_constant = not has_query(node) and not list_columns(node, draft.scope)
+    except ExpressionError:
+        return node
+    if not is_constant:
+        return node
+    text, name = texts.write(node, draft.scope), texts.cut(node.span)
+    named = Member(node.span, Name(node.span, CONSTANTS), name, node.span)
+    if any((each.table, each.name) == (CONSTANTS, name) for each in draft.scope.columns):
+        return named
+    typed = type_expression(text, KnownColumns(Schema(())), texts.report)
+    if typed is None:
+        raise RejectedQuery
+    field = Field(name, typed.type, typed.nullable)
+    add_column(draft, CONSTANTS, field, Assignment(texts.name(name, node.span), text))
+    return named
+
+
+def simplify_query(query: Query) -> Query:
+    """Return the query of `exists` without clauses that do not change whether it has rows."""
+    if not query.offset and query.limit != 0:
+        query = replace(query, limit=None, order_by=())
     select = query.body
-    if not query.is_plain or not isinstance(select, Select):
+    if not isinstance(select, Select):
+        return query
+    return replace(query, body=replace(select, is_distinct=False))
+
+
+def _is_plain(query: Query, around: Scope, *, is_exists: bool) -> bool:
+    """Whether a query only filters the rows of tables; for `exists`, it may group them too."""
+    select = query.body
+    if not query.is_plain or not isinstance(select, Select) or select.is_distinct:
         return False
-    if select.where is not None and has_query(select.where):
+    if select.where is not None and has_query(select.where) and not _reads(select, around):
         return False
-    clauses = (select.group_by, select.having, select.qualify)
-    return all(each is None for each in clauses) and not (
-        select.is_distinct or any(has_aggregate(item.expression) for item in select.items)
+    if select.having is not None or select.qualify is not None:
+        return False
+    if select.group_by is not None:
+        return is_exists and not select.group_by.sets
+    return not any(has_aggregate(item.expression) for item in select.items)
+
+
+def _reads(select: Select, around: Scope) -> bool:
+    """Whether the `where` of a query names a table of the query around it."""
+    own = list_table_aliases(select.table)
+    members = (
+        each.base for each in walk(select.where or Star(select.span)) if isinstance(each, Member)
+    )
+    return any(
+        isinstance(e, Name) and e.name in around.tables and e.name not in own for e in members
     )
 
 

@@ -68,8 +68,9 @@ def _warn_of_quotes(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> None:
 
 def _expand_star(name: str, star: Star, scope: Scope, texts: QueryTexts) -> Iterator[Item]:
     if name and name not in scope.tables:
-        listed = f"the tables are {', '.join(scope.tables)}" if scope.tables else "there is no from"
-        hint = suggest_name(name, scope.tables) or listed
+        tables = [*dict.fromkeys(each.table for each in scope.star() if each.table)]
+        listed = f"the tables are {', '.join(tables)}" if tables else "there is no from"
+        hint = suggest_name(name, tables) or listed
         raise texts.reject(f'unknown table "{name}"', star.span, hint)
     if not name and not any(True for _ in scope.star()):
         hint = "from names the table, as in select * from orders"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -76,7 +76,9 @@ class Joiner:
         if written.on is None and kind != "cross" and not (written.using or written.is_natural):
             raise self.texts.reject('wanted "on" or "using" after a join', written.keyword, ON_HINT)
         has_using = bool(written.using) or written.is_natural
-        is_crossed = not has_using and self.add_constants(left, right, written.keyword, conditions)
+        is_crossed = not (has_using or has_equality(conditions, join_scopes(left, right)))
+        if is_crossed:
+            self.add_constants(left, right, written.keyword)
         sides = self.make_sides(left, right)
         as_of = self._is_as_of(written, sides)
         bounds = self.find_bounds(
@@ -101,23 +103,14 @@ class Joiner:
         draft.places = {**left.places, "join": written.keyword, "from": written.keyword}
         return draft
 
-    def add_constants(
-        self, left: Draft, right: Draft, place: Span, conditions: list[SyntaxNode]
-    ) -> bool:
-        """Give the rows of both inputs the same key, unless a condition compares them by equality.
-
-        Return whether they have it.
-        """
-        both = _join_scopes(left, right)
-        if any(_is_equality(each, both) for each in conditions):
-            return False
+    def add_constants(self, left: Draft, right: Draft, place: Span) -> None:
+        """Give the rows of both inputs the same key, as no condition compares them by equality."""
         if not any(self._has_one_row(each) for each in (left, right)):
             location = self.texts.written.text.locate(place.start, place.end)
             message = "this join compares each row with each other row, in one place"
             self.texts.report.warn(message, location, CROSS_HINT)
         for draft in (left, right):
             add_constant(draft, self.texts, place)
-        return True
 
     def _has_one_row(self, draft: Draft) -> bool:
         """Whether a draft reads an aggregate of all rows, or the first row in an order."""
@@ -215,7 +208,7 @@ class Joiner:
 
     def _find_joining(self, left: Draft, right: Draft) -> list[SyntaxNode]:
         """Return the conditions of `where` that read both sides of a join."""
-        scope = _join_scopes(left, right)
+        scope = join_scopes(left, right)
         found = []
         for each in self.conditions:
             if any(isinstance(n, Subquery | WindowCall) for n in walk_query_nodes(each)):
@@ -306,16 +299,29 @@ class Joiner:
 
 def add_constant(draft: Draft, texts: QueryTexts, place: Span) -> None:
     """Give all rows of a draft the same value, by which they are joined."""
-    draft.clauses["with_"] = (Assignment(texts.name(ONE, place), texts.name("1", place)),)
-    field = Field(ONE, BIGINT, nullable=False)
-    column = ScopeColumn(ONE, field, quote_name(ONE), stored=ONE, in_star=False)
+    name, text = (texts.name(each, place) for each in (ONE, "1"))
+    add_column(draft, ONE, Field(ONE, BIGINT, nullable=False), Assignment(name, text))
+
+
+def add_column(draft: Draft, table: str, field: Field, assignment: Assignment) -> None:
+    """Give the rows of a draft a column that only names of this table mean."""
+    draft.clauses["with_"] = (*draft.clauses.get("with_", ()), assignment)
+    quoted = quote_name(field.name)
+    column = ScopeColumn(table, field, quoted, stored=field.name, in_star=False)
     draft.scope = Scope((*draft.scope.columns, column))
 
 
-def _join_scopes(left: Draft, right: Draft) -> Scope:
-    """Return the columns of both drafts, each with the side that it is on."""
+def join_scopes(left: Draft, right: Draft, *, is_nested: bool = False) -> Scope:
+    """Return the columns of both drafts, each with the side that it is on. If the right one is of
+    a query inside of the left one's, names mean its columns first."""
     sides = (("left", left), ("right", right))
-    return Scope(tuple(replace(c, side=side) for side, each in sides for c in each.scope.columns))
+    one, other = (tuple(replace(c, side=side) for c in each.scope.columns) for side, each in sides)
+    return Scope(other, Scope(one)) if is_nested else Scope((*one, *other))
+
+
+def has_equality(conditions: Iterable[SyntaxNode], scope: Scope) -> bool:
+    """Whether a condition compares one input of a join with the other by equality."""
+    return any(_is_equality(each, scope) for each in conditions)
 
 
 def _is_true(node: SyntaxNode) -> bool:

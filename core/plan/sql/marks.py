@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from headrace.core.expressions.parsing.syntax_tree import SyntaxNode
+from headrace.core.expressions.parsing.syntax_tree import Literal, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.fields import Assignment
-from headrace.core.plan.sql.conditions import QueryCondition, QueryRows
+from headrace.core.plan.sql.conditions import QueryRows
 from headrace.core.plan.sql.scalars import KEY_PREFIX, ScalarJoiner
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.steps import Draft
@@ -23,15 +23,16 @@ from headrace.core.types.data_types import quote_name
 _ROWS, _NULLS = "rows", "nulls"
 
 
-def needs_mark(draft: Draft, condition: QueryCondition, rows: QueryRows) -> bool:
+def needs_mark(draft: Draft, rows: QueryRows) -> bool:
     """Whether a semi or anti join cannot tell the rows of a draft for which a condition is true.
 
     It has no key for `exists` without a condition on the rows, and `not in` may be null.
     """
-    if condition.subject is None:
+    if not rows.condition.subjects:
         return not rows.correlated
-    return condition.type == "anti" and (
-        _is_nullable(condition.subject, draft.scope) or _is_nullable(rows.value, rows.draft.scope)
+    return rows.condition.type == "anti" and any(
+        _is_nullable(subject, draft.scope) or _is_nullable(value, rows.draft.scope)
+        for subject, value in rows.pairs
     )
 
 
@@ -50,21 +51,25 @@ class MarkJoiner:
     scalars: ScalarJoiner
     texts: QueryTexts
 
-    def join(self, draft: Draft, condition: QueryCondition, rows: QueryRows) -> Draft:
+    def join(self, draft: Draft, rows: QueryRows) -> Draft:
         """Return the rows with what the condition needs, which the texts know from then on.
 
         Raises RejectedQuery.
         """
-        node, subject = condition.inner, condition.subject
+        node = rows.condition.inner
         right = self.scalars.single_input(rows.draft)
         pairs = [self.scalars.split(e, right.scope, draft.scope) for e in rows.correlated]
-        equal = [(rows.value, subject)] if subject is not None else []
+        equal = [(value, subject) for subject, value in rows.pairs]
         draft, count = self._add_counts(draft, right, [*pairs, *equal], node.span)
-        has_nulls = _is_nullable(rows.value, right.scope) if subject is not None else False
-        is_nullable = subject is not None and _is_nullable(subject, draft.scope)
+        subjects = [each for each, _ in rows.pairs if _is_nullable(each, draft.scope)]
+        values = [each for _, each in rows.pairs if _is_nullable(each, right.scope)]
+        if len(rows.pairs) > 1 and (subjects or values):
+            message = "in with several columns, where it may be null, is not supported"
+            hint = "exists (select 1 from ... where x = a and y = b) is never null"
+            raise self.texts.reject(message, node.span, hint)
         counts = ""
-        if has_nulls or is_nullable:
-            nulls = rows.value if has_nulls else None
+        if subjects or values:
+            nulls = values[0] if values else None
             draft, counts = self._add_counts(draft, right, pairs, node.span, nulls)
 
         def read(scope: Scope) -> str | None:
@@ -72,14 +77,14 @@ class MarkJoiner:
             if (count, _ROWS) not in found:
                 return None
             matched = f"coalesce({found[count, _ROWS]}, 0) > 0"
-            if not counts:
-                return f"({matched})"
             unknown = []
-            if has_nulls:
+            if values:
                 unknown.append(f"coalesce({found[counts, _NULLS]}, 0) > 0")
-            if is_nullable and subject is not None:
-                text = self.texts.write(subject, scope)
+            if subjects and not isinstance(subjects[0], Literal):
+                text = self.texts.write(subjects[0], scope)
                 unknown.append(f"({text}) is null and coalesce({found[counts, _ROWS]}, 0) > 0")
+            if not unknown:
+                return f"({matched})"
             is_unknown = " or ".join(unknown)
             return f"(case when {matched} then true when {is_unknown} then null else false end)"
 

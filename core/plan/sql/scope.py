@@ -104,7 +104,7 @@ class Scope:
         found = self._list_named(node.name)
         if len(found) == 1:
             return found[0]
-        if not found and self.outer is not None:
+        if not found and self.outer is not None and self.outer.has(node):
             return self.outer.find(node)
         if not found and node.name.lower() in CLOCK_FUNCTIONS:
             return None

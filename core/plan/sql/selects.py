@@ -108,33 +108,38 @@ class SelectBuilder:
         draft = self._build_tables(select, plain)
         self.failed |= bool(refused)
         draft = self._filter(select, draft, plain)
+        return self._apply_queries(select, draft, queries)
+
+    def _apply_queries(self, select: Select, draft: Draft, conditions: list[SyntaxNode]) -> Draft:
+        """Return the rows that pass conditions with queries in them."""
         values = []
-        for each in queries:
+        for each in conditions:
             condition = read_query_condition(each)
-            if condition is None:
+            if condition is None or any(map(has_query, condition.subjects)):
                 values.append(each)
                 continue
             joiner = self._condition_joiner(self.labels[condition.subquery.span])
-            rows = joiner.build(condition)
-            if needs_mark(draft, condition, rows):
+            rows = joiner.build(draft, condition)
+            if needs_mark(draft, rows):
                 self.rows[condition.subquery.span] = rows
                 values.append(each)
             else:
-                draft = joiner.join(draft, condition, rows)
+                draft = joiner.join(draft, rows)
         draft = self._join_values(draft, values)
         return self._filter(select, draft, values)
 
     def _join_values(self, draft: Draft, expressions: list[SyntaxNode]) -> Draft:
         """Return the rows with the results of the queries in expressions."""
         for node in expressions:
-            marked = set[Span]()
+            joined = set[Span]()
             for each in walk(node):
                 condition = read_query_condition(each)
-                if condition is not None and condition.subquery.span not in marked:
-                    marked.add(condition.subquery.span)
+                if condition is not None and condition.subquery.span not in joined:
+                    draft = self._join_values(draft, [*condition.subjects])
                     draft = self._join_mark(draft, condition)
+                    joined.update(query.span for query in find_subqueries(each))
             for query in find_subqueries(node):
-                if query.span not in marked:
+                if query.span not in joined:
                     draft = self._scalar_joiner(self.labels[query.span]).join(draft, query)
         return draft
 
@@ -142,12 +147,12 @@ class SelectBuilder:
         """Return the rows with the truth of a condition that is no filter of its own."""
         label = self.labels[condition.subquery.span]
         rows = self.rows.get(condition.subquery.span)
-        rows = rows or self._condition_joiner(label).build(condition)
-        return MarkJoiner(self._scalar_joiner(label), self.texts).join(draft, condition, rows)
+        rows = rows or self._condition_joiner(label).build(draft, condition)
+        return MarkJoiner(self._scalar_joiner(label), self.texts).join(draft, rows)
 
     def _scalar_joiner(self, label: str) -> ScalarJoiner:
         joiner = Joiner(self.writer, self.texts, self.path, [])
-        inner = replace(self, path=(*self.path, label))
+        inner = self._open_inner(label)
         return ScalarJoiner(
             self.writer,
             self.texts,
@@ -159,13 +164,24 @@ class SelectBuilder:
             inner._build_groups,
         )
 
+    def _open_inner(self, label: str) -> SelectBuilder:
+        """Return the builder of the query of that name in a condition or a value."""
+        return replace(self, path=(*self.path, label), labels={}, rows={}, failed=False)
+
     def _build_own_rows(self, select: Select, conditions: list[SyntaxNode]) -> Draft:
         """Return the rows of the tables of an inner `select`; conditions that read these rows alone
         are applied, and removed."""
-        draft = self._build_tables(select, conditions)
-        own = [each for each in conditions if _is_known(each, draft.scope)]
-        conditions[:] = [each for each in conditions if each not in own]
-        return self._filter(select, draft, own)
+        self.labels = label_subqueries(select, self.texts.written.text.reveal())
+        queries = [each for each in conditions if has_query(each)]
+        plain = [each for each in conditions if each not in queries]
+        draft = self._build_tables(select, plain)
+        own = [each for each in plain if _is_known(each, draft.scope)]
+        own_queries = [each for each in queries if _is_known(each, draft.scope)]
+        conditions[:] = [each for each in (*plain, *queries) if each not in (*own, *own_queries)]
+        draft = self._apply_queries(select, self._filter(select, draft, own), own_queries)
+        if self.failed:
+            raise RejectedQuery
+        return draft
 
     def _build_tables(self, select: Select, conditions: list[SyntaxNode]) -> Draft:
         tables = TableBuilder(
@@ -210,7 +226,7 @@ class SelectBuilder:
             return Draft((relation,), relation.scope, relation.scope.tables)
 
         joiner = Joiner(self.writer, self.texts, self.path, [])
-        build_tables = replace(self, path=path)._build_own_rows
+        build_tables = self._open_inner(label)._build_own_rows
         return ConditionJoiner(joiner, self.texts, label, build_query, build_tables)
 
     def _build_groups(self, select: Select, items: list[Item], draft: Draft) -> Draft:

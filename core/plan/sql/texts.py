@@ -21,7 +21,13 @@ from headrace.core.pipeline.clauses.query import QueryText
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.sql.scope import Scope
-from headrace.core.sql.syntax_tree import Subquery, WindowCall, WindowSpec, find_subqueries
+from headrace.core.sql.syntax_tree import (
+    Subquery,
+    WindowCall,
+    WindowSpec,
+    find_subqueries,
+    list_table_names,
+)
 from headrace.core.types.data_types import quote_name
 
 PartT = TypeVar("PartT")
@@ -33,6 +39,12 @@ SUBQUERY_HINT = (
     "a query may stand in from, in where as in (...) or exists (...), and as a value in where, "
     "having, select and group by"
 )
+
+AROUND_HINT = (
+    "in (...) and exists (...) read columns of the query around them in where, and without "
+    "aggregates, having, limit and union"
+)
+"""The hint for a column of the query around."""
 
 
 WINDOW_NAMES = ("tumble", "hop", "cumulate", "session", "window", "session_window")
@@ -68,6 +80,8 @@ class QueryTexts:
         self.report = report
         tokens = tokenize(written.text.reveal().rstrip().removesuffix(";"))
         self.words = frozenset(t.value for t in tokens if t.kind in ("word", "quoted"))
+        self._aliases = frozenset(each.alias for each in list_table_names(written.query))
+        """The names of the tables of all queries."""
         self.values: dict[Span, Callable[[Scope], str | None]] = {}
         """The texts of queries that are values, and of conditions with queries, by their places,
         in a scope that has their results."""
@@ -140,6 +154,7 @@ class QueryTexts:
             except ExpressionErrors as failed:
                 errors.update({(e.span, e.message): e for e in failed.errors})
             except ExpressionError as error:
+                error = self._explain_table(each, scope) or error
                 errors[error.span, error.message] = error
             else:
                 if text is not None:
@@ -152,6 +167,19 @@ class QueryTexts:
                 self.add_error(error.message, error.span, error.hint)
             raise RejectedQuery
         return list(_split(node.span, replaced))
+
+    def _explain_table(self, node: SyntaxNode, scope: Scope) -> ExpressionError | None:
+        """Return the error of a column of a table that another query has."""
+        match node:
+            case Member(base=Name(name=table) as base) if table in self._aliases:
+                columns = (*scope.columns, *(scope.outer.columns if scope.outer else ()))
+                here = dict.fromkeys(each.table for each in columns if each.in_star)
+                if table in here:
+                    return None
+                message = f'"{table}" is a table of another query'
+                hint = f"the tables here are {', '.join(here)}; {AROUND_HINT}"
+                return ExpressionError(message, base.span, hint)
+        return None
 
     def _write_frame(self, node: WindowCall) -> str:
         """Return what an expression of a step has in place of `over (...)`."""

@@ -116,10 +116,7 @@ MISTAKES = {
         "*: * stands for the columns of tables, and there is no from"
         " [from names the table, as in select * from orders]"
     ],
-    "select t.* where exists (values 1)": [
-        "exists (values 1): exists wants select ... from ... where, with an equality to this query"
-        " [put it into from: exists (select 1 from (...) t)]"
-    ],
+    "select t.* where exists (values 1)": ['t.*: unknown table "t" [there is no from]'],
     "select t.*": ['t.*: unknown table "t" [there is no from]'],
     "select nope": [
         'nope: unknown column "nope"'

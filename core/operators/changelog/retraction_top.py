@@ -287,7 +287,7 @@ class RetractionTopOperator(StatelessOperator):
             out = out.with_columns(pl.col(time_column).alias(EVENT_TIME))
             hidden.append(EVENT_TIME)
         elif EVENT_TIME in frame.columns:
-            out = out.hstack([groups[NEWEST_TIME].gather(out[GROUP]).alias(EVENT_TIME)])
+            out = out.hstack([self._list_times(groups, out)])
             hidden.append(EVENT_TIME)
         if self._context.is_ordered:
             hidden.append(ORDER)
@@ -295,6 +295,10 @@ class RetractionTopOperator(StatelessOperator):
         out = out[[*self._shown_columns, *rank, *hidden]]
         for start in range(0, out.height, MAX_OUTPUT_ROWS):
             yield self._context.stream, out.slice(start, MAX_OUTPUT_ROWS)
+
+    def _list_times(self, groups: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
+        """Return the event times of emitted rows: those of the last changes of their groups."""
+        return groups[NEWEST_TIME].gather(rows[GROUP]).alias(EVENT_TIME)
 
     @property
     def _shown_columns(self) -> list[str]:

@@ -20,10 +20,11 @@ from headrace.core.operators.changelog.ordered_pages import (
     have_several,
 )
 from headrace.core.operators.changelog.retraction_top import COUNT, RetractionTopOperator
+from headrace.core.operators.changelog.rows import NEWEST_TIME
 from headrace.core.operators.changelog.weighted_rows import repeat_rows, subtract_rows
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK_COLUMN
-from headrace.core.types.elements import ORDER, WEIGHT
+from headrace.core.types.elements import EVENT_TIME, ORDER, WEIGHT
 from headrace.core.types.frames import filter_rows
 
 if TYPE_CHECKING:
@@ -91,6 +92,13 @@ class TiedTopOperator(RetractionTopOperator):
         ranks = compute_ranks(rows, self._operation)
         is_first = ranks <= self._operation.rows
         return repeat_rows(filter_rows(rows.hstack([ranks]), is_first))
+
+    def _list_times(self, groups: pl.DataFrame, rows: pl.DataFrame) -> pl.Series:
+        """Return no event times: a removed row has all values of the row that was added."""
+        import polars as pl
+
+        time = groups.schema[NEWEST_TIME]
+        return pl.repeat(None, rows.height, dtype=time, eager=True).alias(EVENT_TIME)
 
     def _compare_rows(self, before: pl.DataFrame, after: pl.DataFrame) -> tuple[pl.DataFrame, str]:
         """Return the rows that are added and removed; one at another rank is another row."""

@@ -428,3 +428,25 @@ def test_a_dedup_of_a_table_without_an_end_stores_its_rows(tmp_path: Path) -> No
     text = f"{source}{steps}sinks: {{out: {{from: step, console: {{}}}}}}\n"
     message = 'step "step": every row is stored until a change removes it'
     assert any(message in line for line in said(tmp_path, text))
+
+
+@pytest.mark.parametrize("last", ["", "{from: tied, where: rank < 3}", "MATCHED"])
+def test_first_rows_with_ties_are_removed_by_key_whenever_they_change(
+    tmp_path: Path, last: str
+) -> None:
+    """A row that is removed is the row that was added, also where its time is a part of it."""
+    matched = (
+        "{join: {left: tied, right: table, on: tied.g = table.g, type: left}, "
+        "select: {id: tied.id, g: tied.g, total: total, rank: rank, other: table.id}}"
+    )
+    totals = "  totals: {from: table, key: [id, g], aggregate: {total: sum(v)}}\n"
+    top = "{from: totals, key: g, top: {n: 1, by: total desc, ties: rank}}"
+    steps = f"{totals}  tied: {top}\n  step: {last.replace('MATCHED', matched)}\n"
+    if not last:
+        steps = f"{totals}  step: {top}\n"
+    came: list[Sequence[Change]] = [[(1, "a", 10, 0)], [(2, "a", 20, 1)], [(3, "a", 20, 2)]]
+    came += [[(2, "a", None, 3)], [(4, "a", 30, 4)], [(4, "a", 5, 5)]]
+    wanted: set[Values] = {(3, "a", 20, 1)}
+    if last == "MATCHED":
+        wanted = {(3, "a", 20, 1, other) for other in (1, 3, 4)}
+    assert final(tmp_path, steps, *came) == dict.fromkeys(wanted, 1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector
 from headrace.core.plan.describe import get_part_kind
 from headrace.core.plan.layout import get_lookup
+from headrace.core.types.lazy_dataclass import dataclass
 
 TIMEOUT_S = 45.0
 NOTHING_EXTERNAL = "nothing external to check"

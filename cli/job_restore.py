@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from headrace.core.api.snapshots import (
     format_now,
 )
 from headrace.core.coordination.events import ExternalWarning, JobEvent, JobResumed
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.savepoints.names import get_job_folder
 from headrace.state.storage.checkpoint_location import (
     clear_location,

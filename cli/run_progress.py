@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.job.job import JobOutcome
 from headrace.core.job.statistics import format_time
 from headrace.core.plan import Plan, nodes
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.statistics import PartCounts
 from headrace.core.worker.time_shares import classify_backpressure
 

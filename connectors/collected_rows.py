@@ -6,7 +6,7 @@ Changes are folded into the table as they come, so that at most twice its rows a
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from headrace.core.api.coordinator_link import StandaloneCoordinator
@@ -20,6 +20,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SinkSide
 from headrace.core.types.data_types import Schema, to_polars
 from headrace.core.types.elements import DELETE, WEIGHT
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

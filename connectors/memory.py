@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -30,6 +30,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, LookupSide, SinkSide, SourceSide
 from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.lookup_tables import LOOKUP_KEY_INDEX
 from headrace.core.plan import nodes
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

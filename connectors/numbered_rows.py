@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,6 +38,7 @@ from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.api.stored_documents import MalformedDocument
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,10 +12,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TextIO
 
 from headrace.core.api.failures import ConnectorError
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

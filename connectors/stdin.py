@@ -11,7 +11,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from headrace.connectors.files import BLOCK_BYTES
@@ -31,6 +30,7 @@ from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished
 from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.plan import nodes
+from headrace.core.types.lazy_dataclass import dataclass
 
 READ_BYTES = 1 << 18
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -20,6 +19,7 @@ from headrace.core.api.sources import Chunk, RecordReader, SourceEvent, SplitFin
 from headrace.core.api.splits import Handle, Position, Progress, Split
 from headrace.core.api.state import Document
 from headrace.core.api.stopwatch import Stopwatch
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class BlockingSource(Protocol):

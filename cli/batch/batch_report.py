@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.errors.rendering import format_count
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from rich.table import Table

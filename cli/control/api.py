@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
@@ -17,6 +16,7 @@ from headrace.cli.control.http_server import HttpRoute
 from headrace.cli.control.operations import Operation
 from headrace.core.api.storage_url import is_url
 from headrace.core.job.statistics import collect_checkpoint_history, collect_job_statistics
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.cli.control.job_control import JobControl

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
@@ -21,6 +20,7 @@ from headrace.cli.control.job_lookup import (
 )
 from headrace.cli.errors import Refusal
 from headrace.core.api.snapshots import SnapshotError
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.home import Home
 from headrace.state.storage.regular_files import IrregularFile
 

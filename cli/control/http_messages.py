@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_HEAD = 16 * 1024
 MAX_BODY = 1024 * 1024

@@ -12,7 +12,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from headrace.cli.control.http_messages import (
@@ -27,6 +27,7 @@ from headrace.cli.control.http_messages import (
     parse_body,
     parse_head,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from headrace.cli.control import job_socket
@@ -29,6 +29,7 @@ from headrace.core.coordination.events import (
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.requests import InterruptedRequest, RequestRejected
 from headrace.core.plan import Plan
+from headrace.core.types.lazy_dataclass import dataclass
 
 POLL_GRACE_S = 1.0
 """The time that the end waits for polling clients to fetch the result."""

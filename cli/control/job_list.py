@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -13,6 +12,7 @@ from headrace.cli.control.client import JobClient, NoAnswer, NotListening
 from headrace.cli.control.job_lookup import list_homes
 from headrace.cli.errors import Refusal
 from headrace.core.api.snapshots import SnapshotError
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.checkpoint_location import read_location
 from headrace.state.storage.home import Home
 

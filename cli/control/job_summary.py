@@ -6,7 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.cli.run_json import build_failure_document, build_progress_document
 from headrace.cli.run_progress import JobProgress, compute_progress
@@ -14,6 +14,7 @@ from headrace.core.api.snapshots import format_now
 from headrace.core.coordination.events import JobEvent, JobResumed
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.job.job import Job
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.statistics import PartCounts
 
 SAMPLE_INTERVAL_S = 5.0

@@ -29,10 +29,11 @@ for the last checkpoint. `done` and `failed` are final. A client that disconnect
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from headrace.cli.control.http_messages import RequestError
+from headrace.core.types.lazy_dataclass import dataclass
 
 Kind: TypeAlias = Literal["savepoint", "stop", "rescale"]
 State: TypeAlias = Literal["waiting", "running", "done", "failed"]

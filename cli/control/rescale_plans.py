@@ -7,7 +7,7 @@ may have changed since: a rescale changes these numbers, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.cli.control.http_messages import RequestError
 from headrace.core.errors.problems import suggest_name
@@ -17,6 +17,7 @@ from headrace.core.pipeline.parallelism import set_parallelism, set_workers
 from headrace.core.pipeline.settings import MAX_WORKERS
 from headrace.core.plan import Plan, build_plan
 from headrace.core.plan.placement import count_usable_workers
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -25,6 +25,7 @@ import orjson
 
 from headrace.core.api.kernel_executor import KernelExecutor, wait_until_done
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, StoreError
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.home import Home
 
 PROGRESS_INTERVAL_S = 0.2

@@ -7,7 +7,6 @@ counters of a process do with each process: `rate` and `increase` handle such re
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from headrace.cli.metrics import samples
@@ -22,6 +21,7 @@ from headrace.cli.metrics.samples import (
     read_states,
     read_subtasks,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 Kind: TypeAlias = Literal["counter", "gauge", "summary"]
 

@@ -10,12 +10,12 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from headrace.cli.control.http_messages import Request, Response, make_response
 from headrace.cli.control.http_server import HttpRoute, run_server
 from headrace.cli.metrics.samples import JobSample
 from headrace.core.job.job import Job
+from headrace.core.types.lazy_dataclass import dataclass
 
 HOST = "127.0.0.1"
 LISTEN_BACKLOG = 128

@@ -6,7 +6,7 @@ A reader computes the samples of one metric, for the job, its parts, subtasks or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias, get_args
 
 from headrace.core.api.splits import SubtaskId
@@ -18,6 +18,7 @@ from headrace.core.job.lifecycle import JobStatus
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.report import InputQueue, SubtaskStatistics, WorkerIdentity
 from headrace.core.worker.statistics import PartCounts, compute_lag_s
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.cli.pipeline_tests.isolated_plan import Planner
 from headrace.cli.pipeline_tests.report import CaseResult
@@ -15,6 +15,7 @@ from headrace.core.testing.bound_tests import BoundTest
 from headrace.core.testing.corrections import FIXED_CHECKS, Correction, correct_test
 from headrace.core.testing.row_text import UnwritableValue
 from headrace.core.testing.stream_checks import Mismatch
+from headrace.core.types.lazy_dataclass import dataclass
 
 VARIANTS_DIFFER = "not fixed: the rows differ between the ways of running the test"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from headrace.core.pipeline.pipeline_tests.tests_loader import (
     read_test_file,
 )
 from headrace.core.testing.bound_tests import BoundTest, FedRecords, bind_tests
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.plan import Plan

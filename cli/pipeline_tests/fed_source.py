@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.coordinator_link import CoordinatorLink, StandaloneCoordinator
@@ -23,6 +23,7 @@ from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SourceSide
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

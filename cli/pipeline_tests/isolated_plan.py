@@ -6,7 +6,7 @@ It is the plan of the file with its ends replaced, so that steps, streams and st
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from headrace.cli.pipeline_tests.fed_source import FED, FedOptions
@@ -21,6 +21,7 @@ from headrace.core.pipeline.model import Sink
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import Plan, build_plan, nodes
 from headrace.core.testing.fed_streams import replace_fed_streams
+from headrace.core.types.lazy_dataclass import dataclass
 
 MEMORY = "memory"
 SINK_SUFFIX = "@rows"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from xml.etree import ElementTree
 
 import click
@@ -12,6 +11,7 @@ from headrace.core.errors.problems import Location
 from headrace.core.errors.rendering import escape_unprintable, format_count
 from headrace.core.pipeline.pipeline_tests.text_edits import TextEdit
 from headrace.core.testing.stream_checks import Mismatch
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, time
 
 import polars as pl
@@ -45,6 +45,7 @@ from headrace.core.testing.corrections import (
 from headrace.core.testing.row_frames import build_frame, build_records
 from headrace.core.testing.stream_checks import Mismatch, check_rows, select_rows
 from headrace.core.testing.typed_rows import get_lookup, list_table_columns
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.cli.command_group import find_installed_version
@@ -28,6 +28,7 @@ from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.settings import NoRestart
 from headrace.core.plan import Plan, nodes
 from headrace.core.testing.stepped_loop import SETTLING_S, SteppedLoop
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.backend import MemoryBackend
 from headrace.state.savepoints.creation import take_savepoint
 from headrace.state.savepoints.savepoint import open_savepoint

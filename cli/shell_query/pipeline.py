@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.cli.shell_query.result_order import ResultOrder, split_order
@@ -40,6 +40,7 @@ from headrace.core.sql.parser import parse_query
 from headrace.core.sql.syntax_tree import Query, TableName, list_table_names
 from headrace.core.types.data_types import Schema
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 QUERY_SETTINGS = Settings().model_copy(
     update={

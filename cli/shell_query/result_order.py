@@ -6,7 +6,7 @@ ordered by and is no column of the result becomes a hidden one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -23,6 +23,7 @@ from headrace.core.queries import parse_query, run_query, type_query
 from headrace.core.queries.typed_query import is_aggregate
 from headrace.core.sql.syntax_tree import Query, QueryBody, Select, SelectItem, SetOperation
 from headrace.core.types.data_types import INT, Schema, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from headrace.core.pipeline.model import Source
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.source_file import SourceText
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.savepoints.names import get_document_path
 from headrace.state.storage.names import get_home_folder
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from headrace.cli.control.job_lookup import list_homes
@@ -23,6 +22,7 @@ from headrace.core.state_reader.state_statistics import (
     sum_known_rows,
 )
 from headrace.core.state_reader.step_states import StepStateReader
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.savepoints import names
 from headrace.state.savepoints.savepoint import is_savepoint, open_savepoint
 from headrace.state.storage.checkpoint_location import read_location

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from io import FileIO
 from itertools import pairwise
@@ -36,6 +35,7 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import BatchSplit, BatchSplitReader, Chunk, ParquetFileInfo
 from headrace.core.api.splits import Split
 from headrace.core.plan import nodes
+from headrace.core.types.lazy_dataclass import dataclass
 
 MIN_SPLIT_BYTES, MAX_SPLIT_BYTES = 8 << 20, 64 << 20
 """The minimum and maximum bytes of text in a batch split."""

@@ -13,7 +13,7 @@ import itertools
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 
 from headrace.connectors.files.errors import translate_errors
@@ -22,6 +22,7 @@ from headrace.connectors.files.patterns import find_matches, has_wildcards, list
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
 from headrace.core.pipeline.yaml_document.source_file import format_path
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_LISTED = 5
 

@@ -16,8 +16,9 @@ size=9000 hashed=0-5216 sha256=ba7816bf8f01cfea414140de5dae2223
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from hashlib import sha256
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 BLOCK_BYTES = 64 << 10
 """The most bytes of text that are hashed, and the fewest of a Parquet file that has them."""

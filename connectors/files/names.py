@@ -22,7 +22,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 HIDDEN_PREFIX, HIDDEN_SUFFIX = ".inprogress-", ".tmp"
 NULL_VALUE, EMPTY_VALUE = "__HIVE_DEFAULT_PARTITION__", "__EMPTY_PARTITION__"

@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NoReturn
 
 from headrace.connectors.files.compression import Decompressor, find_decompressor
@@ -28,6 +27,7 @@ from headrace.connectors.files.file_identity import (
 )
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import Position, Split
+from headrace.core.types.lazy_dataclass import dataclass
 
 READ_BYTES = 1 << 20
 

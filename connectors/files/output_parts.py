@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.connectors.files.compression import compress
@@ -19,6 +19,7 @@ from headrace.connectors.files.options import Compression
 from headrace.connectors.formats import BytesEncoder
 from headrace.core.api.failures import ConnectorError
 from headrace.core.types.data_types import STRING, Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

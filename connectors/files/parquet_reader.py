@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.sources import Chunk
 from headrace.core.api.splits import Position, Split
 from headrace.core.plan.nodes.parts import DEFAULT_MAX_RECORD
+from headrace.core.types.lazy_dataclass import dataclass
 
 READ_BYTES = 64 << 20
 """The memory that rows read at once may take, if there are several."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from headrace.connectors.files.compression import SUFFIXES
@@ -46,6 +45,7 @@ from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.api.state import Document
 from headrace.core.errors.rendering import format_count
 from headrace.core.plan import nodes
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.connectors.files.discovery import FolderWatch

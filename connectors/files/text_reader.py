@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from headrace.connectors.files.open_file import (
@@ -26,6 +26,7 @@ from headrace.core.api.sources import Chunk
 from headrace.core.api.splits import Position, Split
 from headrace.core.errors.rendering import format_size
 from headrace.core.plan.nodes.parts import DEFAULT_MAX_RECORD
+from headrace.core.types.lazy_dataclass import dataclass
 
 HEADER_BYTES = 64 << 10
 """Bytes within which a header is expected to end."""

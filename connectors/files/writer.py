@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
 from headrace.core.types.frames import pick_columns
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,7 +9,6 @@ looks for it in texts only. Values other than texts are written as in JSON.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from headrace.core.types.data_types import (
     Time,
     is_numeric,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from headrace.connectors.formats.lines import RecordLine
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as Base64Error
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -27,6 +26,7 @@ from headrace.core.types.data_types import (
     Time,
     to_polars,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

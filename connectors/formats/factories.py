@@ -5,7 +5,7 @@ A format is loaded on first use: a run needs one or two of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.contract import BytesEncoder, Decoder
@@ -16,6 +16,7 @@ from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.formats import CsvOptions, DebeziumOptions, JsonOptions
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Field, Schema, Struct
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.connectors.formats.debezium import DebeziumDecoder

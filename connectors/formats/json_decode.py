@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.formats import json_exact, json_reader
@@ -51,6 +50,7 @@ from headrace.connectors.formats.json_wire import (
 from headrace.connectors.formats.lines import BLANK, LineBlock, LineDecoder, remove_byte_order_mark
 from headrace.connectors.formats.record_isolation import decode_isolated
 from headrace.core.types.data_types import DOUBLE, FLOAT, Decimal, Field, Schema, is_nested
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,7 +11,6 @@ equal rows are equal bytes, whatever other rows are in the batch.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from math import isfinite
@@ -40,6 +39,7 @@ from headrace.core.types.data_types import (
     Type,
 )
 from headrace.core.types.frames import to_integers
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.map_entries import KEY, VALUE
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple, Self
 
 from headrace.core.api.sources import BadRecord
 from headrace.core.api.splits import Position
+from headrace.core.types.lazy_dataclass import dataclass
 
 BLANK = b" \t\r\n"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

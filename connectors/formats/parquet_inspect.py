@@ -6,14 +6,13 @@ is null where nulls are not allowed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headrace.connectors.formats import thrift
 from headrace.connectors.formats.bad_records import has_required_field
 from headrace.connectors.formats.json_wire import contains_type
 from headrace.connectors.formats.parquet_footer import iterate_structs, read_footer
 from headrace.connectors.formats.parquet_read import ParquetReader
 from headrace.core.types.data_types import Field, Interval, Time, is_nested, to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 COMMON_CODECS = {0, 1, 2, 6}
 """The codecs that every reader supports: none, Snappy, gzip and Zstandard."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import BinaryIO
 
@@ -21,6 +21,7 @@ from headrace.connectors.formats.parquet_footer import (
 )
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.rendering import format_size
+from headrace.core.types.lazy_dataclass import dataclass
 
 HEADER_BYTES = 1 << 10
 MAX_HEADER_BYTES = 16 << 20

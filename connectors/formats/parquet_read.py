@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats.bad_records import split_null_violations
@@ -19,6 +18,7 @@ from headrace.connectors.formats.parquet_types import can_hold, convert_value, f
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
 from headrace.core.types.data_types import Field, Schema, to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,13 +8,14 @@ memory than one group, and no second copy on disk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BytesIO
 from typing import TYPE_CHECKING
 
 from headrace.connectors.formats import thrift
 from headrace.connectors.formats.thrift import ThriftValue
 from headrace.core.types.data_types import Schema, to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,6 @@ text, and belongs to the value if it is binary. A null is written as an empty li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from headrace.connectors.formats.bad_records import RecordErrors, split_bad_reco
 from headrace.connectors.formats.contract import DecodedBlock
 from headrace.connectors.formats.lines import LineDecoder, RecordLine, remove_byte_order_mark
 from headrace.core.types.data_types import STRING, Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

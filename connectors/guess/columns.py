@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Never
 
@@ -21,6 +20,7 @@ from headrace.connectors.guess.file_head import (
 from headrace.connectors.guess.parquet import read_parquet_columns
 from headrace.connectors.guess.type_evidence import TypeEvidence, add_cell_evidence
 from headrace.core.types.data_types import Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_FILES = 8
 """The most files that are read for a guess, from the first to the last."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Literal, TypeAlias
 
 from headrace.core.pipeline.yaml_document.source_file import format_path
+from headrace.core.types.lazy_dataclass import dataclass
 
 Format: TypeAlias = Literal["json", "csv", "parquet"]
 

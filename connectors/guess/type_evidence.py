@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 
 from headrace.core.types.data_types import (
@@ -27,6 +27,7 @@ from headrace.core.types.data_types import (
     Struct,
     Type,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 # An object with more fields than this is a table keyed by data, not a struct.
 MAX_FIELDS = 200

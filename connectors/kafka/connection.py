@@ -13,7 +13,6 @@ import socket
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,6 +34,7 @@ from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.kafka.tls import build_tls_context
 from headrace.core.api.failures import ConnectorError
 from headrace.core.pipeline.text import Text
+from headrace.core.types.lazy_dataclass import dataclass
 
 KafkaOptions: TypeAlias = "KafkaSource | KafkaSink"
 

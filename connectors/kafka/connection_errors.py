@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-from dataclasses import dataclass
 
 from aiokafka.errors import (
     IllegalSaslStateError,
@@ -14,6 +13,7 @@ from aiokafka.errors import (
 )
 
 from headrace.connectors.kafka.security import Security
+from headrace.core.types.lazy_dataclass import dataclass
 
 NO_TLS_REASONS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Annotated, Literal, TypeAlias
 
@@ -22,6 +22,7 @@ from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import read_or_collect
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import FieldReading, InvalidScalar, Json, ScalarReading
+from headrace.core.types.lazy_dataclass import dataclass
 
 OFFSET_PATTERN = re.compile(r"\d{1,18}", re.ASCII)
 MAX_PARTITION = 2**31 - 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
@@ -19,6 +19,7 @@ from headrace.connectors.kafka.errors import UNREACHABLE_ERRORS, NoBrokerAnswere
 from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 
 REPORT_AFTER_S = 5.0
 """Seconds of an outage before it is reported; a restarting broker is away for less."""

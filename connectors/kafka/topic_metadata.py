@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient
@@ -14,6 +13,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from headrace.connectors.kafka.errors import build_error
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 NO_LEADER = -1
 CREATION_DELAY_S = 1.0

@@ -14,7 +14,6 @@ import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -35,6 +34,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, LookupSide
 from headrace.core.types.data_types import Field as Column
 from headrace.core.types.data_types import Schema, to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -19,6 +18,7 @@ from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import read_or_collect
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import AnyText, FieldReading, ScalarReading
+from headrace.core.types.lazy_dataclass import dataclass
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 

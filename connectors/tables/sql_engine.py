@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.connectors.tables.urls import Url, mask_secrets
 from headrace.core.api.failures import ConnectorError
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

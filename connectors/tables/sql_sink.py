@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -51,6 +51,7 @@ from headrace.core.errors import failpoints
 from headrace.core.errors.problems import suggest_name
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import psycopg

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID, uuid4
 
@@ -32,6 +31,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import Handle
 from headrace.core.api.stored_documents import convert_document
 from headrace.core.types.data_types import BIGINT, BOOLEAN, STRING, Field, Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime
 from decimal import Decimal as Exact
 from functools import partial
@@ -31,6 +31,7 @@ from headrace.core.types.data_types import (
     Type,
     is_numeric,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.out_of_range_times import to_python_rows
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
@@ -34,6 +33,7 @@ from headrace.core.types.data_types import (
     Type,
 )
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import psycopg

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
 from headrace.core.pipeline.diagnostics import make_value_error
 from headrace.core.pipeline.text import MASK, Text
 from headrace.core.pipeline.values import SCALAR_SCHEMA, InvalidScalar, ScalarReading
+from headrace.core.types.lazy_dataclass import dataclass
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^?#]*)(.*)", re.DOTALL)
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:(\d*|\{[^{}]*\}))?")

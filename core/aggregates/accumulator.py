@@ -16,11 +16,11 @@ Polars sorts (an integer is fastest), must differ from row to row and never be n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.types.data_types import Array, Atom, Field, Struct, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,7 +14,7 @@ written, or none (`AggregateCall.spark`); `spark_distinct` the same for `distinc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from headrace.core.aggregates.accumulator import Accumulator, BuildAccumulator
@@ -27,6 +27,7 @@ from headrace.core.expressions.signature import (
 )
 from headrace.core.expressions.typed import AS_WRITTEN, ExpressionError, Span, TypedExpression
 from headrace.core.types.data_types import Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 PREPARATION = "prepared "
 """The begin of the names of functions that aggregates apply to their arguments."""

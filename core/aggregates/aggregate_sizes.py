@@ -5,11 +5,11 @@ Tests: tests/core/plan/test_states.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from headrace.core.aggregates.calls import AggregateCall
 from headrace.core.types.data_types import Array
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import ORDER_TYPE
 from headrace.core.types.value_sizes import count_bytes, has_lists, has_texts
 

@@ -11,7 +11,7 @@ The steps of a group by, each a list of named Polars expressions; `group_by` run
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates.accumulator import Accumulator, AccumulatorInput, replace_order_key
@@ -26,6 +26,7 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.types.data_types import Type
 from headrace.core.types.elements import ORDER
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from headrace.core.aggregates.accumulator import Accumulator
@@ -33,6 +33,7 @@ from headrace.core.expressions.typed import (
     find_columns,
 )
 from headrace.core.types.data_types import BOOLEAN, INT, Schema, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 RankFunction: TypeAlias = Literal["row_number", "rank", "dense_rank"]
 

@@ -8,7 +8,7 @@ it may also be infinite, depending on the order of rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.aggregates import counting, sums
@@ -17,6 +17,7 @@ from headrace.core.aggregates.variance import compute_common_mean, compute_mean
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import AS_WRITTEN, NO_SPARK_FORM
 from headrace.core.types.data_types import BIGINT, DOUBLE, Type, to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

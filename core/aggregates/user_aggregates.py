@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.aggregates.accumulator import Accumulator
@@ -26,6 +25,7 @@ from headrace.core.api.window_classes import Aggregate
 from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.typed import NO_SPARK_FORM, ColumnReference, Span, TypedExpression
 from headrace.core.types.data_types import Schema, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

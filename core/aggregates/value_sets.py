@@ -13,13 +13,14 @@ Tests: tests/core/operators/changelog/test_counting_aggregate.py.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from headrace.core.aggregates.calls import AggregateCall, AggregateInput
 from headrace.core.expressions.typed import NOWHERE, ColumnReference
 from headrace.core.types.data_types import Type
 from headrace.core.types.elements import ORDER
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import ORDER_TYPE
 
 MAX_PAGE_ENTRIES = 16

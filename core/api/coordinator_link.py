@@ -8,10 +8,11 @@ memory: all that passes between them is plain data.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 
 CoordinatorRequest: TypeAlias = Callable[[Document], Awaitable[Document]]
 """Sends a request to the coordinator's half, and returns its answer. Raises ConnectorError."""

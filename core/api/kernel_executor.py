@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 from headrace.core.api.forked_children import call_in_parent
+from headrace.core.types.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -4,12 +4,13 @@ job."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class JobNotes(Protocol):

@@ -9,11 +9,12 @@ unchanged. A batch run reads by `BatchSplitReader`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -27,7 +27,7 @@ clocks, each gets a state of its own (`StateOwnership.split_by_clock`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -35,6 +35,7 @@ from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.api.user_metrics import MetricValues, add_values
 from headrace.core.types.elements import MIN_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,7 @@ every state has one clock."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from headrace.core.api.snapshots import SnapshotStore
@@ -19,6 +19,7 @@ from headrace.core.api.state import (
     add_counters,
 )
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class StateBackend(Protocol):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

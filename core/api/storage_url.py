@@ -7,7 +7,8 @@ is rejected, and not repeated in messages.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 SCHEMES = ("s3", "gs", "az")
 URL_FORMS = "s3://bucket/path, gs://bucket/path or az://container/path"

@@ -12,8 +12,10 @@ import math
 import operator
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_METRICS = 100
 """The maximum number of metrics of a class: the names must not depend on the rows."""

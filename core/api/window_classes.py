@@ -23,10 +23,11 @@ Polars Series. The method of a trigger is called for each row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 P = TypeVar("P")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

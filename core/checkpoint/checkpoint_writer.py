@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from headrace.core.api.failures import build_failure
@@ -35,6 +35,7 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.errors import failpoints
 from headrace.core.plan import nodes
+from headrace.core.types.lazy_dataclass import dataclass
 
 CHECKPOINTS = "checkpoints"
 """The part that a failure of the storage is attributed to."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from headrace.core.api.run_context import RunContext
@@ -22,6 +22,7 @@ from headrace.core.api.sources import SourceCoordinator
 from headrace.core.api.splits import Progress, Split
 from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.messages import WriteManifest
+from headrace.core.types.lazy_dataclass import dataclass
 
 MIN_RETRY_S, MAX_RETRY_S = 0.2, 10.0
 """The first and the longest pause between two tries."""

@@ -18,7 +18,7 @@ of each state is compared by its fingerprint in the checkpoint (`plan/fingerprin
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot
 from headrace.core.checkpoint.added_columns import AddedColumns
@@ -48,6 +48,7 @@ from headrace.core.plan.fingerprint import (
 from headrace.core.plan.layout import get_keyed_operation
 from headrace.core.plan.states import EMITTED_STATE
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 FRESH_HINT = "--fresh starts from scratch, without state"
 ALLOW_LOST_STATE_HINT = "--allow-lost-state resumes without it"

@@ -13,12 +13,13 @@ replaces this one. Homes of earlier versions have no such record, only the commi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from headrace.core.api.snapshots import Manifest
 from headrace.core.api.state import Document
 from headrace.core.checkpoint.counters import JobCounters, PartCounters
+from headrace.core.types.lazy_dataclass import dataclass
 
 FRESH_HINT = "--fresh starts from scratch, and repeats all output"
 

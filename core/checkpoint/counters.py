@@ -13,11 +13,12 @@ subtasks of a part, and new subtasks count from 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from headrace.core.api.user_metrics import MetricValues, add_values
 from headrace.core.coordination.messages import Snapshot
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.api.snapshots import find_blobs
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_RECORDS = 20
 

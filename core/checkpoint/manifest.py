@@ -24,7 +24,7 @@ something else now have to be migrated.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
@@ -39,6 +39,7 @@ from headrace.core.plan.canonical import list_clause_texts, location_text
 from headrace.core.plan.fingerprint import Fingerprint, build_fingerprints, parse_fingerprint
 from headrace.core.plan.layout import enumerate_subtasks
 from headrace.core.state_reader.reader_metadata import build_reader_metadata
+from headrace.core.types.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

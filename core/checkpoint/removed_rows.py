@@ -9,7 +9,6 @@ they remove the rows that they have stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import (
@@ -18,6 +17,7 @@ from headrace.core.plan.layout import (
     get_two_input_operation,
 )
 from headrace.core.plan.nodes.matching import TableMatch
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.api.run_context import CommitTiming, JobNotes, NoJobNotes
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
@@ -25,6 +25,7 @@ from headrace.core.coordination.messages import CheckpointCompleted, CheckpointF
 from headrace.core.coordination.restart import RestartPolicy
 from headrace.core.errors import failpoints
 from headrace.core.plan import nodes
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ barrier, and a job that resumes from the earlier checkpoint reads them again.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from headrace.core.api.splits import Handle, SubtaskId
@@ -48,6 +48,7 @@ from headrace.core.coordination.messages import (
     TriggerCheckpoint,
     WriteManifest,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 CheckpointState: TypeAlias = Literal["idle", "snapshotting", "writing", "committing"]
 PreparedHandle: TypeAlias = "tuple[SubtaskId, Handle]"

@@ -34,7 +34,7 @@ with StopSources instead of PauseSources.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from headrace.core.api.splits import Failure, Handle, Split, SubtaskId
@@ -68,6 +68,7 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.coordination.split_assignment import SplitAssigner
 from headrace.core.coordination.watermark_alignment import WatermarkAlignment
+from headrace.core.types.lazy_dataclass import dataclass
 
 CoordinatorState: TypeAlias = Literal[
     "new", "running", "stopping", "ending", "cancelling", "failing", "done", "failed"

@@ -43,11 +43,12 @@ that fails as the failure of the subtask.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from headrace.core.api.splits import Failure, Handle, Progress, Split, SubtaskId
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ position it does not, because reaching the position may take long.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
@@ -33,6 +33,7 @@ from headrace.core.pipeline.settings import (
     NoRestart,
     Restart,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_SAME_FAILURES = 3
 """The number of identical failures after which the job ends."""

@@ -8,10 +8,11 @@ return to the same subtasks.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.api.splits import Progress, Split, SubtaskId
 from headrace.core.coordination.messages import AssignSplits
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

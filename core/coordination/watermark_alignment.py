@@ -9,10 +9,11 @@ intervals.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 
 REPORT_INTERVAL_S = 0.2
 """The interval between the reports of a subtask that is not waiting."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.api.stopwatch import Stopwatch
@@ -29,6 +29,7 @@ from headrace.core.types.elements import (
     WatermarkElement,
 )
 from headrace.core.types.frames import concat_contiguous, split_frame
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ contents of the inputs, so alignment over bounded channels cannot deadlock.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.types.elements import (
     MAX_WATERMARK_US,
@@ -29,6 +29,7 @@ from headrace.core.types.elements import (
     IdleMarker,
     WatermarkElement,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

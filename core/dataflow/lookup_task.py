@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.stopwatch import Stopwatch
@@ -34,6 +34,7 @@ from headrace.core.types.elements import (
     EndOfStream,
     WatermarkElement,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,7 @@ A keyed operator is built once for each clock of its key groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -48,6 +48,7 @@ from headrace.core.plan.row_expressions import (
     without_failures,
 )
 from headrace.core.types.key_groups import compute_owned_groups
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import add_row_order, number_rows
 
 if TYPE_CHECKING:

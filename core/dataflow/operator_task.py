@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ from headrace.core.types.elements import (
     WatermarkElement,
 )
 from headrace.core.types.frames import COPY_FRACTION, copy_compact
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

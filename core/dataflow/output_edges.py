@@ -6,7 +6,7 @@ Steps that read a stream by the same key get the same partitions, so rows are pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,6 +19,7 @@ from headrace.core.plan.nodes import ComputedColumn, Exchange
 from headrace.core.types.elements import Batch, ControlElement
 from headrace.core.types.frames import select_columns
 from headrace.core.types.key_groups import partition_by_owner
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,10 +8,10 @@ the segments of a step have internal names, which no pipeline can use.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from headrace.core.plan import nodes
 from headrace.core.plan.row_expressions import is_fallible_operation
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.api.failures import build_failure
 from headrace.core.api.kernel_executor import KernelExecutor
@@ -23,6 +23,7 @@ from headrace.core.coordination.messages import (
     SnapshotDeclined,
     SubtaskFailed,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from headrace.core.exchange.stream_end import StreamEnd
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

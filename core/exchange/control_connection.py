@@ -13,11 +13,11 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from headrace.core.exchange.byte_stream import ByteStream
 from headrace.core.exchange.peer_lost import PeerLost
 from headrace.core.exchange.stream_end import MAX_PASSED_ENDS, DescriptorError, StreamEnd
+from headrace.core.types.lazy_dataclass import dataclass
 
 HEADER = struct.Struct("<QQ")
 READ_BYTES = 2**18

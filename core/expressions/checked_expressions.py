@@ -13,7 +13,7 @@ as much each. `typed.to_expr` compiles the same expressions to raise an Expressi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from headrace.core.errors.value_errors import ExpressionFailure, ValueTooLarge
@@ -26,6 +26,7 @@ from headrace.core.expressions.compilation import (
 from headrace.core.expressions.typed import FunctionCall, TypedExpression
 from headrace.core.expressions.value_sizes import cut_pieces
 from headrace.core.types.frames import select_columns
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

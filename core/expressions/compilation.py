@@ -7,7 +7,6 @@ rows that use them; a `CallCheck` takes the rows that fail. All others are one e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +25,7 @@ from headrace.core.expressions.typed import (
     is_fallible,
 )
 from headrace.core.types.data_types import FLOAT_TYPES, TIMESTAMP, to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

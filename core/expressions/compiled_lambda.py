@@ -12,7 +12,6 @@ Large outer values are not repeated for all elements at once: they are evaluated
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.compilation import (
@@ -31,6 +30,7 @@ from headrace.core.expressions.typed import (
 from headrace.core.expressions.value_sizes import cut_pieces, measure_values
 from headrace.core.types.data_types import Type, to_polars
 from headrace.core.types.frames import add_columns, align_lengths
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

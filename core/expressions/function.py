@@ -18,7 +18,7 @@ with typing rules of their own (`case`, `named_struct`) give `resolve` instead o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -45,6 +45,7 @@ from headrace.core.expressions.typed import (
     spark_form_of_parts,
 )
 from headrace.core.types.data_types import BINARY, STRING, Struct, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

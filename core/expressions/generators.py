@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.function import TypedCall
@@ -26,6 +26,7 @@ from headrace.core.expressions.typed import (
     TypedExpression,
 )
 from headrace.core.types.data_types import INT, NULL, STRING, Array, Field, MapType, Struct, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,10 +7,10 @@ name that is neither in the catalog nor here is not built yet.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from headrace.core.expressions.foreign_functions import JSON_ADVICE, USER_FUNCTION_HINT
+from headrace.core.types.lazy_dataclass import dataclass
 
 WINDOW_FUNCTIONS_REASON = "functions over the rows of a key belong into over: of a step"
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.expressions.casts.rules import find_refusal
@@ -61,6 +60,7 @@ from headrace.core.types.data_types import (
     is_numeric,
     is_ordered,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.type_parser import parse_type
 
 

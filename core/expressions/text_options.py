@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.expressions.signature import BoundArguments
 from headrace.core.expressions.typed import ExpressionError, PolarsForm, Span
 from headrace.core.types.data_types import DATE, TIMESTAMP, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 _TRUE, _FALSE = "true", "false"
 

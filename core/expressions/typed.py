@@ -10,13 +10,14 @@ ordinary nodes: the typed tree is exactly what runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date, datetime, time
 from decimal import Decimal as PythonDecimal
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.types.data_types import Field, Type
 from headrace.core.types.elements import ORDER
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

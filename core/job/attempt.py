@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TypeAlias
 
@@ -40,6 +40,7 @@ from headrace.core.job.region_restart import ChooseDelay, RegionRestarts
 from headrace.core.job.requests import CheckpointRequests, InterruptedRequest, RequestRejected
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan.layout import list_subtask_ids
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import (
     OpenConnectors,
     build_split_assigners,

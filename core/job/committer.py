@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.api.failures import ConnectorError, build_failure
 from headrace.core.api.sinks import SinkCoordinator
@@ -19,6 +19,7 @@ from headrace.core.coordination.messages import (
     SubtaskFailed,
 )
 from headrace.core.plan import nodes
+from headrace.core.types.lazy_dataclass import dataclass
 
 COMMIT_TIMEOUT_S = 2.0
 """The time to wait at the end for commits in progress."""

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from headrace.core.job.requests import (
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
 from headrace.core.plan.placement import PlacedTask, group_by_worker
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.report import SubtaskStatistics, WorkerIdentity
 from headrace.core.worker.statistics import PartCounts, map_workers
 from headrace.core.worker.time_shares import TimeShareSampler

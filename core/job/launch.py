@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +27,7 @@ from headrace.core.job.signals import SignalHandler
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import Plan
 from headrace.core.plan.connector import Connectors
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.pool import InProcessProvider, WorkerProvider
 
 Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"

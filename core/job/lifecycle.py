@@ -28,10 +28,10 @@ error that is raised before anything is read leads to "over" from anywhere (`end
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from headrace.core.api.splits import Failure
+from headrace.core.types.lazy_dataclass import dataclass
 
 JobState: TypeAlias = Literal[
     "new", "starting", "running", "rescaling", "switching", "restarting", "over"

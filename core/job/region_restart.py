@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from headrace.core.coordination.messages import RegionsReady, RestartRegions, Re
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan.layout import enumerate_subtasks, list_subtask_ids
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.core.worker.pool import WorkerPool
 

@@ -8,11 +8,12 @@ another parallelism, or with another number of workers.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.checkpoint.storage import CheckpointPins
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class RequestRejected(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.api.run_context import RunContext
 from headrace.core.checkpoint.storage import CheckpointStorage
@@ -10,6 +10,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.pool import InProcessProvider, WorkerProvider
 
 

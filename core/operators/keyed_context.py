@@ -9,7 +9,6 @@ give one the name of a column that an aggregate still reads. Output rows get the
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, StepState
@@ -21,6 +20,7 @@ from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
 from headrace.core.types.frames import select_columns, to_integers
 from headrace.core.types.key_groups import encode_keys, get_keyless_group
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.parsing.syntax_tree import RowFrame
 from headrace.core.plan.over_reach import RowReach
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

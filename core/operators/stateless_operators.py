@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.compilation import to_expr
@@ -47,6 +47,7 @@ from headrace.core.types.elements import (
     ORDER,
 )
 from headrace.core.types.frames import select_columns
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import number_parts, update_row_time
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ the connector for a node of the plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +16,7 @@ from headrace.core.pipeline.settings import Checkpoint
 from headrace.core.pipeline.text import Text
 from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import Field, Schema, Type
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.stream_kinds import StreamKind, Upsert
 
 

@@ -10,9 +10,10 @@ hints are computed only for the problems that are retained.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.errors.problems import Location, Problem, Severity
+from headrace.core.types.lazy_dataclass import dataclass
 
 KEY = "[key]"
 """The last part of a complaint's location when it is about a key rather than its value."""

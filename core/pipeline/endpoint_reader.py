@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from headrace.core.errors.problems import find_nearest_name
@@ -22,6 +21,7 @@ from headrace.core.pipeline.text import BROKEN, NOTHING, Text, describe_value
 from headrace.core.pipeline.unsupported import suggest_connector_option, suggest_in_endpoint
 from headrace.core.pipeline.validation import SectionKeys, validate
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNode
+from headrace.core.types.lazy_dataclass import dataclass
 
 K = TypeVar("K", SourceKeys, SinkKeys)
 EndpointKind = Literal["source", "sink"]

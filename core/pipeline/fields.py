@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -40,6 +39,7 @@ from headrace.core.pipeline.yaml_document.error_context import (
 )
 from headrace.core.types.data_types import Field as Column
 from headrace.core.types.data_types import Schema, Type
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.type_parser import TypeTextError, parse_type
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from headrace.core.errors.problems import (
@@ -22,6 +22,7 @@ from headrace.core.errors.problems import (
 from headrace.core.pipeline.text import Replacement, Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import SourceText, format_path
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_FILE = 2**20
 MAX_PROBLEMS = 20

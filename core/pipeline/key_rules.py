@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from headrace.core.pipeline.diagnostics import RuleViolation
 from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.types.lazy_dataclass import dataclass
 
 EXCLUDES: Final = "does not go with"
 Relation: TypeAlias = Literal[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from headrace.core.errors.problems import Problem, sort_problems
@@ -18,6 +18,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.composer import compose_document
 from headrace.core.pipeline.yaml_document.nodes import YamlEntry, YamlNode
 from headrace.core.pipeline.yaml_document.source_file import SourceText, read_source_file
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ among the keys. Every text is a `Text`, which knows its position in the file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -65,6 +65,7 @@ from headrace.core.pipeline.values import (
     whole_number,
 )
 from headrace.core.process.declarations import Declared
+from headrace.core.types.lazy_dataclass import dataclass
 
 PARALLELISM = whole_number(1, MAX_KEY_GROUPS)
 DEFAULT_SLOT = "default"

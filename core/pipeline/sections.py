@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from headrace.core.errors.problems import Location
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping, YamlNode, YamlScalar
 from headrace.core.pipeline.yaml_document.nodes import YamlSequence as Items
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ Tests: tests/core/pipeline/test_sql_section.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from headrace.core.errors.problems import Location
@@ -24,6 +24,7 @@ from headrace.core.pipeline.node_resolver import quote_key
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.pipeline.values import InvalidScalar
 from headrace.core.pipeline.values import name as name_reading
+from headrace.core.types.lazy_dataclass import dataclass
 
 QUERY_SUFFIX = "@query"
 """The suffix of a step that makes the rows of a sink; before it is the name of the sink."""

@@ -12,12 +12,13 @@ passed as `NOTHING`, and a value that has been reported already as `BROKEN`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from headrace.core.errors.problems import Location
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.scalar_offsets import compute_offsets, find_content_start
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_SHOWN = 60
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar, get_args
 
 from pydantic import ValidationError
@@ -29,6 +29,7 @@ from headrace.core.pipeline.sections import DocumentSection, find_node
 from headrace.core.pipeline.text import BROKEN, NOTHING, Text, describe_value
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNode
 from headrace.core.pipeline.yaml_document.nodes import YamlNode, YamlScalar
+from headrace.core.types.lazy_dataclass import dataclass
 
 P = TypeVar("P", bound=DocumentModel)
 PydanticPath = tuple[int | str, ...]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from headrace.core.errors.problems import suggest_name
 from headrace.core.pipeline.diagnostics import make_expected_error, make_value_error
 from headrace.core.pipeline.text import Text
+from headrace.core.types.lazy_dataclass import dataclass
 
 Json: TypeAlias = dict[str, Any]
 

@@ -8,7 +8,7 @@ Expressions over these are not checked, so that one error is reported once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -48,6 +48,7 @@ from headrace.core.types.data_types import (
     find_map,
     is_nested,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression

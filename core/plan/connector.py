@@ -6,7 +6,6 @@ The opened objects are behind the protocols of `core/api`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.api.coordinator_link import CoordinatorLink
@@ -19,6 +18,7 @@ from headrace.core.api.state import Document
 from headrace.core.pipeline.connector_spec import ConnectorSpec, LookupSpec, SinkSpec, SourceSpec
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 def _accept_split(

@@ -7,7 +7,6 @@ Spark SQL reads text in double quotes as a string, where standard SQL reads the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
@@ -18,6 +17,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 )
 from headrace.core.expressions.typed import Span
 from headrace.core.types.data_types import STRING, Schema, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 CONDITIONS = frozenset(
     ("=", "<>", "<=>", "<", "<=", ">", ">=", "in", "between", "like", "ilike", "rlike")

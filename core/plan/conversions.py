@@ -8,7 +8,7 @@ replaced. One step serves all readers of the same form.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from headrace.core.expressions import type_expression
@@ -20,6 +20,7 @@ from headrace.core.plan.columns import KnownColumns, PlanProblems
 from headrace.core.plan.endpoints import get_format
 from headrace.core.types.change_columns import CHANGE, INSERT, SEQUENCE, ChangeForm
 from headrace.core.types.data_types import Field, Schema, is_nested
+from headrace.core.types.lazy_dataclass import dataclass
 
 _CONVERSION_SUFFIXES: Mapping[ChangeForm, str] = {"full": "changes", "debezium": "debezium"}
 """The last part of the names of steps that bring changes into a form."""

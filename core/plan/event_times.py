@@ -8,7 +8,6 @@ behind the conditions of the steps between.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.errors.problems import suggest_name
@@ -18,6 +17,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_column
 from headrace.core.types.data_types import TIMESTAMP, Field
+from headrace.core.types.lazy_dataclass import dataclass
 
 SuggestTimestamp: TypeAlias = Callable[[Source, Field], str]
 """Returns the hint for a column of another type than timestamp."""

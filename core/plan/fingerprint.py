@@ -35,7 +35,6 @@ state depends on them:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -66,6 +65,7 @@ from headrace.core.plan.nodes.matching import AsOfMatch, ChangelogMatch, Connect
 from headrace.core.plan.nodes.windows import Ttl
 from headrace.core.plan.states import get_read_columns, get_step_state, get_stored_columns
 from headrace.core.types.data_types import Field, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from headrace.core.expressions import function
@@ -24,6 +23,7 @@ from headrace.core.plan.columns import (
 )
 from headrace.core.plan.nodes import StreamKind
 from headrace.core.types.data_types import Field, Schema, is_nested
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.errors.problems import suggest_name
@@ -62,6 +61,7 @@ from headrace.core.plan.window_clauses import (
     to_microseconds,
 )
 from headrace.core.types.data_types import INT, TIMESTAMP, Field, Schema, is_nested
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.plan.nodes import Over
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.over_calls import OverCall

@@ -17,12 +17,13 @@ a source with few splits gives them to its first subtasks.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.plan import nodes
 from headrace.core.plan.components import find_components
+from headrace.core.types.lazy_dataclass import dataclass
 
 W = TypeVar("W", bound=Hashable)
 

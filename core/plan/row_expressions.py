@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from headrace.core.expressions.typed import (
@@ -36,6 +36,7 @@ from headrace.core.plan.nodes import (
 )
 from headrace.core.types.data_types import TIMESTAMP
 from headrace.core.types.elements import EVENT_TIME
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateCall, AggregateInput

@@ -6,7 +6,7 @@ The operators open these states; a test compares their names and shapes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.expressions.typed import ColumnReference, walk
@@ -48,6 +48,7 @@ from headrace.core.plan.over_reach import measure_reach
 from headrace.core.types.data_types import Field, Schema, Type
 from headrace.core.types.elements import ORDER
 from headrace.core.types.key_groups import compute_owned_groups, get_keyless_group
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ A step that does not accept upserts may accept retractions: then its inputs are 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.pipeline.model import Step
 from headrace.core.plan import nodes
@@ -24,6 +24,7 @@ from headrace.core.plan.join_kinds import infer_join_kind, may_repeat_key
 from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.table_dedup import build_table_dedup
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

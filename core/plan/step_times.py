@@ -7,7 +7,7 @@ of slower splits. In the source, each split has its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.expressions import type_expression
 from headrace.core.expressions.function import TypedCall
@@ -27,6 +27,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.columns import KnownColumns, PlanProblems
 from headrace.core.plan.event_times import type_time_expression
 from headrace.core.types.data_types import Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 _HINT = "set event_time in the source, or in a step before"
 

@@ -9,7 +9,6 @@ Tests: tests/core/plan/test_stored_rows.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
@@ -28,6 +27,7 @@ from headrace.core.plan.nodes import (
 from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
 from headrace.core.plan.states import get_read_columns, get_stored_columns, list_value_columns
 from headrace.core.types.data_types import BIGINT, TIMESTAMP, Type
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.value_sizes import count_bytes, has_lists, has_texts
 
 TEXT_BYTES, LIST_BYTES = 20, 100

@@ -8,7 +8,6 @@ is resumed. Elsewhere it is undefined how much of the output is read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors.problems import find_nearest_name
@@ -17,6 +16,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.nodes import PlanPart, Sink, Source
 from headrace.core.plan.unbounded_state import find_reached_streams
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 def check_loops(

@@ -9,13 +9,14 @@ it reads what is in front of such a step. Filters and projections behind it are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import ChangelogNotSupported, describe_kind, infer_kind
 from headrace.core.plan.conversions import format_conversion_name
 from headrace.core.plan.nodes.matching import AsOfMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
+from headrace.core.types.lazy_dataclass import dataclass
 
 ACCEPTED_HINT = (
     "as_of reads the table of a source or a dedup with keep: last, and where, select, with and "

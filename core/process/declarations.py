@@ -6,13 +6,14 @@ only validated (`core/pipeline/user_files/process_checks`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 
 from headrace.core.errors.problems import suggest_name
 from headrace.core.process.value_conversion import ConversionError, build_converter
 from headrace.core.types.data_types import TIMESTAMP, Type, is_nested
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.type_parser import TypeTextError, parse_type
 
 MICROSECOND = timedelta(microseconds=1)

@@ -15,7 +15,8 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 BEAT_S = 1.0
 """The time between two signs of life."""

@@ -7,13 +7,14 @@ message, so that late messages of an earlier attempt are recognised.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state import Document
 from headrace.core.coordination.messages import Deploy
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.pipeline.loader import PipelineInputs
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

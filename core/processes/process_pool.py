@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations
 from typing import Protocol
 
@@ -41,6 +41,7 @@ from headrace.core.processes.messages import (
     StartAttempt,
     UserNotice,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.core.worker.pool import WorkerSpec
 from headrace.core.worker.report import WorkerReport

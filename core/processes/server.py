@@ -12,7 +12,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.api.failures import build_failure
 from headrace.core.api.run_context import RunContext
@@ -45,6 +45,7 @@ from headrace.core.processes.messages import (
     UserNotice,
     WorkerReady,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import WorkerConnectors, open_worker_connectors, share_lookups
 from headrace.core.worker.pool import WorkerSpec, build_worker
 from headrace.core.worker.report import WorkerIdentity, WorkerReport

@@ -16,12 +16,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, TypeAlias
 
 from headrace.core.api.forked_children import release_descriptor, withhold_descriptor
 from headrace.core.exchange.stream_end import SocketEnd
 from headrace.core.processes.lifeline import drain
+from headrace.core.types.lazy_dataclass import dataclass
 
 SHIELD = """\
 trap "" INT TERM HUP

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from headrace.core.exchange.stream_end import StreamEnd, open_socket_pair
 from headrace.core.processes.lifeline import BEAT_S, SilenceWatch
 from headrace.core.processes.messages import AttemptMessage, WorkerReady, WorkerSetup
 from headrace.core.processes.process_pool import ProcessPool, WorkerHandle
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.core.worker.pool import (
     WorkerPool,

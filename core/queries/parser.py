@@ -7,7 +7,6 @@ select [distinct] items [from table [alias]] [where condition] [group by express
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from headrace.core.expressions.parsing.syntax_tree import Name, SortItem, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -27,6 +26,7 @@ from headrace.core.sql.syntax_tree import (
     list_expressions,
     walk_query_nodes,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 WAY_OUT = "a query reads one table: write it with --format parquet, and use DuckDB on the file"
 

@@ -6,7 +6,6 @@ A part of an expression that is equal to an expression of `group by` is a column
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from headrace.core.aggregates import AggregateCall, type_aggregates
@@ -32,6 +31,7 @@ from headrace.core.expressions.typed import (
 from headrace.core.queries.names import resolve_names
 from headrace.core.queries.parser import SelectQuery
 from headrace.core.types.data_types import BOOLEAN, NULL, Field, Schema, find_map, is_nested
+from headrace.core.types.lazy_dataclass import dataclass
 
 KEY_PREFIX = "__k"
 """The prefix of the columns with the values of `group by`."""

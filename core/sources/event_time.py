@@ -12,7 +12,6 @@ last of them is reserved for the end of a stream.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from headrace.core.pipeline.user_files.references import UserFunction
 from headrace.core.plan import nodes
 from headrace.core.types.elements import MAX_WATERMARK_US, MIN_WATERMARK_US
 from headrace.core.types.frames import to_integers
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,7 +20,7 @@ too far ahead of others are paused (watermark alignment). The loop's times are p
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from headrace.core.api.sources import SplitReader
@@ -35,6 +35,7 @@ from headrace.core.types.elements import (
     IdleMarker,
     WatermarkElement,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 MIN_CHECK_INTERVAL_S = 0.01
 """The shortest interval between checks: for a shorter `idle:`, more checks would only cost time."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
@@ -20,6 +20,7 @@ from headrace.core.api.failures import build_failure
 from headrace.core.api.splits import Failure
 from headrace.core.spark.columns import Columns, format_ddl, quote_column
 from headrace.core.types.data_types import to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from headrace.core.api.coordinator_link import CoordinatorLink
@@ -41,6 +41,7 @@ from headrace.core.spark.sources import (
     find_inputs,
 )
 from headrace.core.spark.spark_jobs import limit_writers, wait_for_tasks
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import OpenConnectors, open_connectors
 
 if TYPE_CHECKING:

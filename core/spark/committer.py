@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, cast
 
 from headrace.core.api.failures import ConnectorError
@@ -22,6 +22,7 @@ from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
 from headrace.core.errors import failpoints
 from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import OpenConnectors
 
 FRESH_HINT = "--fresh starts from scratch, and discards output that was not committed"

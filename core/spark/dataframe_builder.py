@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,7 @@ from headrace.core.spark.partition_operators import (
 from headrace.core.spark.sources import SourceInput, is_spark_scan, read_source
 from headrace.core.types.change_columns import BEFORE, CHANGE, CHANGE_NUMBER, INSERT, SEQUENCE
 from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,6 +23,7 @@ from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
 from headrace.core.types.data_types import Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ to_date(at)}` may name a key column like a column that an aggregate reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -45,6 +44,7 @@ from headrace.core.types.data_types import (
     Type,
     strip_nullability,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

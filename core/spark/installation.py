@@ -17,11 +17,12 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 INSTALL_HINT = "pip install 'headrace[batch]' installs all that --batch needs"
 

@@ -7,7 +7,6 @@ struct of its side.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.typed import ColumnReference
@@ -34,6 +33,7 @@ from headrace.core.spark.partition_operators import (
     normalize_key,
 )
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

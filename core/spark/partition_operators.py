@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from headrace.core.types.data_types import DOUBLE, FLOAT, INT
 from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US, WEIGHT
 from headrace.core.types.frames import concat_chunks
 from headrace.core.types.key_groups import compute_key_groups
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

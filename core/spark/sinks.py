@@ -18,7 +18,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +33,7 @@ from headrace.core.spark.committer import PreparedOutput
 from headrace.core.spark.executor_context import ExecutorContext
 from headrace.core.types.data_types import BIGINT, BINARY, INT, STRING, Schema
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

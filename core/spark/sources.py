@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from headrace.core.api.failures import ConnectorError
@@ -37,6 +37,7 @@ from headrace.core.spark.parquet_scan import (
 )
 from headrace.core.types.data_types import BOOLEAN
 from headrace.core.types.elements import DELETE, SEQUENCE
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

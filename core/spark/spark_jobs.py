@@ -15,10 +15,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.spark.sinks import WriterLimits
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject

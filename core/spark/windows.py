@@ -9,7 +9,6 @@ windows, and are no faster.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.plan import nodes
@@ -26,6 +25,7 @@ from headrace.core.plan.nodes.windows import (
 )
 from headrace.core.spark.expressions import translate_column
 from headrace.core.types.elements import EVENT_TIME
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

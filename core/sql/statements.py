@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from headrace.core.expressions.parsing.parser import RecursiveDescentParser
 from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.types.lazy_dataclass import dataclass
 
 _HINT = "statements are create view NAME as select ... and insert into SINK select ..."
 _HINTS = {

@@ -7,7 +7,7 @@ Subquery as its second argument, and `exists (select ...)` a call of `exists`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -20,6 +20,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 from headrace.core.expressions.typed import Span
 from headrace.core.sql.grouping_sets import GroupingSets
 from headrace.core.sql.row_table import ROW_TABLE
+from headrace.core.types.lazy_dataclass import dataclass
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]
 Operator: TypeAlias = Literal["union", "intersect", "except"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from headrace.core.types.data_types import (
     to_polars,
 )
 from headrace.core.types.key_groups import compute_key_groups, encode_keys
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

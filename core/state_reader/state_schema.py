@@ -8,7 +8,7 @@ left out, and named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from headrace.core.state_reader.user_aggregates import (
 from headrace.core.state_reader.window_shapes import read_shape
 from headrace.core.types.data_types import ATOMS, TIMESTAMP, Field, Schema, Type
 from headrace.core.types.elements import SEQUENCE
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.type_parser import TypeTextError, parse_type
 
 

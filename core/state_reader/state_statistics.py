@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.state import KEY, FrozenState, StateDescriptor
 from headrace.core.state_reader.step_states import read_frames
 from headrace.core.types.key_groups import encode_keys, hash_keys
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,6 @@ It reads frozen states only, so it is the same for checkpoints of any backend an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.snapshots import DamagedSnapshot, Manifest
@@ -28,6 +27,7 @@ from headrace.core.state_reader.state_schema import (
 )
 from headrace.core.types.data_types import Type
 from headrace.core.types.key_groups import encode_keys
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

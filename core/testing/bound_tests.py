@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, time, timedelta
 from typing import TypeAlias
 
@@ -35,6 +35,7 @@ from headrace.core.testing.typed_rows import (
 from headrace.core.testing.written_values import TIME_EXAMPLES, ValueConverter, WrongValue
 from headrace.core.types.data_types import BOOLEAN, Field, Schema
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 EVENT_WORDS = ("rows", "splits", "watermark", "bad", "idle", "advance", "rescale", "expect")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from headrace.core.testing.row_text import RowWriter
 from headrace.core.testing.visible_rows import Row, are_equal_rows
 from headrace.core.types.data_types import BOOLEAN, Field, Schema
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 FIXED_CHECKS = ("rows", "count")
 """The checks that the rows of a stream determine; `where` and `contains` say what a user wants."""

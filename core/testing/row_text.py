@@ -7,7 +7,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as DecimalNumber
 
@@ -22,6 +21,7 @@ from headrace.core.types.data_types import (
     Struct,
     Type,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 PLAIN_WORD = re.compile(r"[A-Za-z_][\w/@-]*(?:[. ][\w/@-]+)*", re.ASCII)
 """Text that YAML reads as it is, and that nobody takes for a number or a date."""

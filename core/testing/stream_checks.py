@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from headrace.core.errors.problems import Location
 from headrace.core.errors.rendering import format_count
@@ -20,6 +19,7 @@ from headrace.core.testing.visible_rows import (
     format_rows,
 )
 from headrace.core.types.data_types import to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -38,6 +37,7 @@ from headrace.core.process.process import Process, to_microseconds
 from headrace.core.testing.plain_state import PlainState
 from headrace.core.types.data_types import TIMESTAMP, Field, Schema, is_nested, to_polars
 from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import add_row_order, number_rows
 from headrace.core.types.type_parser import parse_type
 

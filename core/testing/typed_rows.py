@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import date
 from typing import TypeAlias
 
@@ -14,6 +13,7 @@ from headrace.core.plan import nodes
 from headrace.core.testing.written_values import ValueConverter, WrongValue
 from headrace.core.types.data_types import Field, Schema
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 Row: TypeAlias = "dict[str, object]"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
 from headrace.core.pipeline.pipeline_tests.model import StreamExpectation
 from headrace.core.plan import nodes
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 Row: TypeAlias = Mapping[str, object]
 MAX_SHOWN_ROWS = 20

@@ -7,7 +7,6 @@ import binascii
 import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as DecimalNumber
 from decimal import InvalidOperation
@@ -34,6 +33,7 @@ from headrace.core.types.data_types import (
     Time,
     Type,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 INTEGER_BITS: Mapping[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
 WHOLE_NUMBER = re.compile(r"[+-]?\d{1,20}", re.ASCII)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import calendar as python_calendar
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from headrace.core.types import calendar
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,7 +9,6 @@ Spark's aliases are accepted (`long`, `integer`, `numeric`); names from other sy
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from headrace.core.errors.problems import suggest_name
 from headrace.core.types.data_types import (
@@ -37,6 +36,7 @@ from headrace.core.types.data_types import (
     Type,
     is_nested,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_DEPTH = 20
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from headrace.core.operators.lookup.client import LookupClient
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
 from headrace.core.plan.layout import enumerate_subtasks, get_lookup
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ An attempt gets its pool from a provider, which outlives it: processes can stay 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.core.api.run_context import RunContext
@@ -17,6 +16,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import (
     OpenConnectors,
     WorkerConnectors,

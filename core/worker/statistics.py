@@ -7,7 +7,7 @@ a rescale.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state_sizes import StateSize
@@ -19,6 +19,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes.windows import Count
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.report import (
     SubtaskStatistics,
     WorkerIdentity,

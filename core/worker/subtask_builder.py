@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from headrace.core.api.run_context import RunContext
@@ -35,6 +35,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.layout import enumerate_subtasks, get_two_input_operation
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.sources.watermarks import build_watermark_generator
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import WorkerConnectors
 
 

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Literal, TypeAlias, TypeVar
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 LOW_BACKPRESSURE = 0.10
 HIGH_BACKPRESSURE = 0.50

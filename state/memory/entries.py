@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import FrozenState, Redistribution, StateDescriptor
 from headrace.core.api.state_backend import StateOwnership
 from headrace.core.api.state_sizes import StateSize
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import EntriesDocument
 from headrace.state.memory.frame_blobs import FrameBlobs
 

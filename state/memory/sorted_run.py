@@ -7,12 +7,12 @@ is a byte per row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import SLOT
 from headrace.core.types.frames import count_up_to
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import FrameSegment
 from headrace.state.memory.frame_blobs import FrameBlobs
 

@@ -15,7 +15,6 @@ call, so a caller with few rows knows beforehand whether a call will take long.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +22,7 @@ from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import SLOT, RunsLayout, StateDescriptor
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.types.frames import concat_chunks, copy_compact, hash_expr, sort_by_column
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import RunsDocument
 from headrace.state.memory.frame_blobs import FrameBlobs
 from headrace.state.memory.row_filters import filter_groups

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import UnsetType
@@ -16,6 +15,7 @@ from msgspec import UnsetType
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import Document, StateDescriptor, StepCounters
 from headrace.core.api.state_backend import intersect_ranges
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import (
     ENTRIES,
     RUNS,

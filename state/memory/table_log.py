@@ -7,12 +7,13 @@ The latest rows are only found when an index of the log is built.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import EXPIRY, KEY, StateDescriptor
 from headrace.core.types.key_groups import hash_keys
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import TableDocument
 from headrace.state.memory.frame_blobs import FrameBlobs
 from headrace.state.memory.row_filters import (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import KEY, StateDescriptor
 from headrace.core.types.key_groups import compute_key_groups
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.frame_blobs import FrameBlobs
 from headrace.state.memory.row_filters import filter_groups, filter_unexpired
 from headrace.state.memory.table_log import FrozenTable

@@ -8,12 +8,13 @@ checkpoint as it is.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.api.snapshots import Blob, SnapshotStore
 from headrace.core.api.state import SLOT
 from headrace.core.errors.full_disks import name_file
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.frame_blobs import decode_frame, encode_frame
 from headrace.state.rocks.memory_budget import SnapshotGuard
 from headrace.state.storage.access import PRIVATE_FILE, make_folders

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import SnapshotStore
@@ -18,6 +18,7 @@ from headrace.core.api.state import SLOT, RunsLayout, StateDescriptor
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.types.frames import concat_chunks, copy_compact, count_up_to, sort_by_column
 from headrace.core.types.key_groups import compute_row_groups
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.frame_blobs import BlobName, FrameBlobs
 from headrace.state.memory.row_filters import filter_groups
 from headrace.state.memory.sorted_runs import FrozenRuns, MemoryRuns, filter_keys

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import to_plain
 from headrace.state.memory.entries import FrozenEntries
 from headrace.state.memory.frame_blobs import BlobName, FrameBlobs

@@ -14,11 +14,11 @@ the disk too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import EXPIRY, KEY, KEY_INDEX, NO_CLOCK_US
 from headrace.core.api.state_sizes import StateSize
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.table import MemoryKeyedTable, add_by_lookup
 from headrace.state.rocks.disk_rows import DiskRows
 from headrace.state.rocks.frozen_table import FrozenSpillingTable

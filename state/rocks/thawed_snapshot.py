@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import Blob, SnapshotStore
 from headrace.core.api.state import EXPIRY, Document
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import EntriesDocument, to_typed
 from headrace.state.memory.entries import FrozenEntries
 from headrace.state.memory.frame_blobs import FrameBlobs, decode_frame

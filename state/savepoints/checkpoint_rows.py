@@ -8,13 +8,13 @@ backend reads them, in chunks too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import KEY, Document, StateDescriptor
 from headrace.core.api.state_backend import StateBackend
 from headrace.core.types.key_groups import hash_keys
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import (
     FrameSegment,
     FrameStateDocument,

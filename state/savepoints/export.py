@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotStore, find_blobs
 from headrace.core.api.state import EXPIRY, Document, StateDescriptor
 from headrace.core.api.state_backend import StateBackend
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import (
     RUNS,
     StepHeader,

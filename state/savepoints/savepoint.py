@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot, SnapshotError, SnapshotStore
 from headrace.core.api.state import Document
 from headrace.core.api.stored_documents import MalformedDocument, convert_document
 from headrace.core.checkpoint.manifest_document import check_manifest
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.frame_blobs import FrameBlobs
 from headrace.state.memory.step_snapshot import FrameStepSnapshot
 from headrace.state.savepoints import names

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import DamagedSnapshot, SnapshotStore
 from headrace.core.api.state import EXPIRY, NO_CLOCK_US, StateDescriptor
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import (
     RUNS,
     TABLE,

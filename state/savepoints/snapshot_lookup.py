@@ -12,7 +12,6 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from headrace.core.api.snapshots import DamagedSnapshot, Manifest, RefusedSnapshot, SnapshotStore
@@ -20,6 +19,7 @@ from headrace.core.api.state import Document, FrozenState
 from headrace.core.api.state_backend import StateBackend
 from headrace.core.api.storage_url import is_url
 from headrace.core.checkpoint.manifest import drop_committed_output
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.savepoints import names
 from headrace.state.savepoints.export import find_uncommitted_sinks
 from headrace.state.savepoints.savepoint import NoSuchSnapshot, open_savepoint

@@ -18,9 +18,10 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.api.snapshots import Manifest, RefusedSnapshot
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.savepoints import names
 from headrace.state.savepoints.document import FORMAT
 from headrace.state.storage.checksummed_json import encode_checksummed

@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.api.run_context import JobNotes
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage import names
 from headrace.state.storage.checksummed_json import (
     CorruptData,

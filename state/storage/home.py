@@ -20,10 +20,10 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from headrace.core.api.snapshots import DamagedSnapshot, RefusedSnapshot, SnapshotError
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage import names
 from headrace.state.storage.checksummed_json import (
     CorruptData,

@@ -12,12 +12,12 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 import orjson
 
 from headrace.core.api.snapshots import SnapshotError
 from headrace.core.api.stored_documents import MalformedDocument, convert_document
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.disk import Disk, FileLock
 from headrace.state.storage.disk_errors import translate_os_errors
 from headrace.state.storage.documents import LockDocument

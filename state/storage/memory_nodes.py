@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)

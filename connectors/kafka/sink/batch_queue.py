@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.connectors.kafka.sink.producer_batches import SealedBatch, TopicPartitionId
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_REQUEST_BYTES = 8 << 20
 """The maximum bytes of batches in a request."""

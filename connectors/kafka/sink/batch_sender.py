@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from aiokafka import errors as kafka
 
@@ -25,6 +25,7 @@ from headrace.connectors.kafka.sink.producer_batches import (
 )
 from headrace.connectors.kafka.sink.wire import BrokerRequests
 from headrace.core.api.failures import ConnectorError
+from headrace.core.types.lazy_dataclass import dataclass
 
 TOO_LARGE_ERRORS = (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError)
 """Errors of a batch that is too large, although each of its rows may not be."""

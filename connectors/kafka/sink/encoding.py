@@ -6,7 +6,7 @@ The key of a record is the text of one column, or a JSON object of several.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import time
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.types.data_types import BINARY, BOOLEAN, STRING, Field, Schema, Type, is_integer
 from headrace.core.types.elements import DELETE
 from headrace.core.types.frames import pick_columns
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,6 @@ key. The envelopes are those of Debezium's JSON converter without schemas.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from headrace.core.types.change_columns import BEFORE, CHANGE_NUMBER
 from headrace.core.types.data_types import BIGINT, STRING, Field, Schema, Struct
 from headrace.core.types.elements import DELETE
 from headrace.core.types.frames import gather_rows
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

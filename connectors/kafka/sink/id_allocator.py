@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from headrace.connectors.kafka.retry import RequestRetry
@@ -26,6 +26,7 @@ from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.api.splits import Handle
 from headrace.core.api.stored_documents import MalformedDocument
 from headrace.core.errors import failpoints
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_CONCURRENT = 16
 """The number of ids initialised concurrently."""

@@ -8,10 +8,11 @@ sent unchanged on each retry, and the broker detects duplicates by the number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.connectors.kafka.sink.batch_compression import compress_batch
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from aiokafka.record.default_records import DefaultRecordBatchBuilderProtocol

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from headrace.connectors.kafka.sink.batch_sender import BatchSender
@@ -19,6 +19,7 @@ from headrace.connectors.kafka.sink.producer_batches import (
     SealedBatch,
 )
 from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_OPEN_BYTES = 64 << 20
 """The maximum bytes in batches that are not full."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from aiokafka import errors as kafka
@@ -33,6 +32,7 @@ from headrace.core.api.sinks import SinkWriter
 from headrace.core.api.splits import Handle
 from headrace.core.api.state import Document
 from headrace.core.errors import failpoints
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_TIMEOUT_KEY = "transaction.max.timeout.ms"
 ABORT_TIMEOUT_S = 10.0

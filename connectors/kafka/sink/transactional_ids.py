@@ -29,12 +29,13 @@ its writer: nobody else can know whether a checkpoint names its transaction.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from headrace.connectors.kafka.stored_documents import TransactionalIdsNote
 from headrace.core.api.state import Document
 from headrace.core.api.stored_documents import convert_document
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

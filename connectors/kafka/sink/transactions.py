@@ -11,7 +11,7 @@ checkpoint named it. So such an id is initialised again, and then not used any m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -30,6 +30,7 @@ from headrace.core.api.coordinator_link import CoordinatorRequest
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import Handle
 from headrace.core.errors import failpoints
+from headrace.core.types.lazy_dataclass import dataclass
 
 START_TIMEOUT_S = 30.0
 """Seconds to end a transaction that was left open."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
@@ -35,6 +35,7 @@ from headrace.connectors.kafka.sink.producer_batches import (
     TopicPartitionId,
 )
 from headrace.connectors.kafka.topic_metadata import TopicMetadata, request_topics, send_to_any
+from headrace.core.types.lazy_dataclass import dataclass
 
 NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of a producer without transactions."""

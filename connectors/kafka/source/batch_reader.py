@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
 from headrace.connectors.kafka.source.positions import PartitionPosition, parse_position
@@ -19,6 +18,7 @@ from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import BatchSplit, Chunk
 from headrace.core.api.splits import Split
+from headrace.core.types.lazy_dataclass import dataclass
 
 MIN_SPLIT_RECORDS, MAX_SPLIT_RECORDS = 1 << 16, 1 << 20
 """The minimum and maximum number of records in a batch split."""

@@ -7,7 +7,7 @@ few records each are no slower than one with all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from headrace.connectors.kafka.source.value_decoding import (
 )
 from headrace.core.api.sources import BadRecord, Chunk
 from headrace.core.api.splits import Position, Split
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from aiokafka.client import CoordinationType
@@ -28,6 +27,7 @@ from headrace.connectors.kafka.errors import (
 from headrace.connectors.kafka.retry import RequestRetry
 from headrace.connectors.kafka.source.positions import Partition
 from headrace.connectors.kafka.topic_metadata import NO_LEADER, TopicMetadata, request_topics
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from aiokafka.client import AIOKafkaClient

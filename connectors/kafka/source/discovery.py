@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from aiokafka.errors import KafkaError
 
@@ -34,6 +33,7 @@ from headrace.connectors.kafka.topic_metadata import (
     build_missing_topic_error,
 )
 from headrace.core.api.failures import ConnectorError
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ is not delayed. Measured by benchmarks/kafka_idle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from headrace.core.types.lazy_dataclass import dataclass
 
 IDLE_S_PER_CPU_S = 8
 LONGEST_INTERVAL_S = 0.05

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from aiokafka.record._protocols import (

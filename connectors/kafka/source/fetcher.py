@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
@@ -39,6 +39,7 @@ from headrace.connectors.kafka.source.partition_state import (
 )
 from headrace.connectors.kafka.source.positions import Partition
 from headrace.core.api.failures import ConnectorError
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from aiokafka.client import AIOKafkaClient

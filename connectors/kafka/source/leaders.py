@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from aiokafka.errors import TopicAuthorizationFailedError
@@ -15,6 +15,7 @@ from headrace.connectors.kafka.source.cluster_requests import ClusterRequests
 from headrace.connectors.kafka.source.positions import Partition
 from headrace.connectors.kafka.topic_metadata import NO_LEADER, UNKNOWN_TOPIC, TopicMetadata
 from headrace.core.api.failures import ConnectorError
+from headrace.core.types.lazy_dataclass import dataclass
 
 DELETION_DELAY_S = 5.0
 """Seconds before a missing partition counts as deleted: a starting broker may not know it."""

@@ -7,7 +7,6 @@ replaced, because metadata never makes a record bad.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.connectors.kafka.source.positions import Partition
@@ -17,6 +16,7 @@ from headrace.connectors.kafka.source.record_unpacking import (
     UnpackedRecords,
 )
 from headrace.connectors.kafka.source.value_decoding import decode_texts
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

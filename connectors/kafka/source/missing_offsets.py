@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from headrace.connectors.kafka.source.cluster_requests import (
@@ -13,6 +12,7 @@ from headrace.connectors.kafka.source.cluster_requests import (
 )
 from headrace.connectors.kafka.source.partition_state import PartitionState, RecordChanged
 from headrace.core.api.failures import ConnectorError
+from headrace.core.types.lazy_dataclass import dataclass
 
 REQUEST_LIMIT_S = 10.0
 

@@ -8,12 +8,13 @@ its earliest record; with `stop`, it has nothing to read.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.connectors.kafka.offset_bounds import OffsetBounds, TimeBound
 from headrace.connectors.kafka.source.cluster_requests import EARLIEST_TIME, LATEST_TIME
 from headrace.connectors.kafka.source.positions import Partition, PartitionPosition
 from headrace.connectors.kafka.source_options import KafkaSource
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ A pure state machine: responses and times are passed in.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.connectors.kafka.source.chunk_maker import ChunkInput, MadeChunk
 from headrace.connectors.kafka.source.fetched_batches import (
@@ -29,6 +29,7 @@ from headrace.connectors.kafka.source.positions import (
     parse_partition,
 )
 from headrace.core.api.splits import Split
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

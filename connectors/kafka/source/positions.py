@@ -10,10 +10,10 @@ stops, so that a restarted job ends at the same record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.core.api.splits import Position
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class Partition(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.connectors.kafka.connection import build_outage, connect_client
 from headrace.connectors.kafka.retry import OutageSender, RequestBackoff, RequestRetry
@@ -23,6 +23,7 @@ from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import SplitReader
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

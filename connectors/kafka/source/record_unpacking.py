@@ -7,10 +7,11 @@ which is most of the total cost. Offsets are counted, not read, if a batch has a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.connectors.kafka.source.fetched_batches import FetchedBatch
 from headrace.connectors.kafka.source.positions import LastRecord
+from headrace.core.types.lazy_dataclass import dataclass
 
 RecordHeaders = Sequence["tuple[str, bytes | None]"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from aiokafka.errors import KafkaError
@@ -25,6 +25,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.splits import Progress, Split
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 
 START_TIMEOUT_S = 10.0
 """Seconds for the first discovery; later ones wait until brokers are reachable."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from headrace.connectors.kafka.source.chunk_maker import ChunkInput, ChunkMaker, MadeChunk
@@ -26,6 +26,7 @@ from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.sources import SourceEvent, SplitFinished
 from headrace.core.api.splits import Position, Split
 from headrace.core.api.stopwatch import Stopwatch
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

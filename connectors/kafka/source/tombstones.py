@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.connectors.formats.json_decode import JsonDecoder
 from headrace.connectors.kafka.source.value_decoding import (
@@ -20,6 +20,7 @@ from headrace.connectors.kafka.source.value_decoding import (
 )
 from headrace.core.types.data_types import BINARY, STRING, Field, Schema
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 JSON_SCALAR = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false")
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from headrace.connectors.formats.csv_syntax import CsvSyntax
 from headrace.connectors.formats.lines import BLANK, BYTE_ORDER_MARK
 from headrace.core.types.data_types import STRING, Schema
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

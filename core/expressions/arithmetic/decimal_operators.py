@@ -9,7 +9,6 @@ all digits of its type, an integer literal with its own. An operation that canno
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal as PythonDecimal
 from functools import partial
 
@@ -24,6 +23,7 @@ from headrace.core.expressions.typed import (
     TypedExpression,
 )
 from headrace.core.types.data_types import BIGINT, INT, MAX_DIGITS, NULL, SMALLINT, Decimal, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 _MIN_SCALE = 6
 

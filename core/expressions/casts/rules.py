@@ -4,8 +4,6 @@ others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headrace.core.types.data_types import (
     BINARY,
     BOOLEAN,
@@ -33,6 +31,7 @@ from headrace.core.types.data_types import (
     is_integer,
     is_numeric,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 _DIGITS: dict[Type, int] = {BOOLEAN: 1, **{type: n for type, n in INTEGER_DIGITS.items()}}
 

@@ -7,7 +7,9 @@ is a character too: a text is one record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 NO_CHARACTER = "\0"
 _SPACES = "".join(map(chr, range(33)))

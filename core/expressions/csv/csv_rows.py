@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -21,6 +20,7 @@ from headrace.core.types.data_types import (
     is_integer,
     to_polars,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 _SPACES = "".join(map(chr, range(33)))
 

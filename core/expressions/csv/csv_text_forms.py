@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import polars as pl
 
@@ -27,6 +27,7 @@ from headrace.core.types.data_types import (
     Type,
     is_nested,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 _SPACES = "".join(map(chr, range(33)))
 _PLAIN_SCALE = 6

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal as PythonDecimal
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 _NUMBER_PATTERN = re.compile(
     r"(?P<prefix>[^#0,.;%‰¤'E\-]*)(?P<whole>[#,]*[0,]*)(?P<point>\.(?P<zeros>0*)(?P<rest>#*))?"

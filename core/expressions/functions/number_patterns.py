@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal as PythonDecimal
 from functools import cache
 from typing import Literal, TypeAlias
 
 from headrace.core.types.data_types import MAX_DIGITS, Decimal
+from headrace.core.types.lazy_dataclass import dataclass
 
 Mark: TypeAlias = Literal["S", "MI", "PR", ""]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context
 from decimal import Decimal as PythonDecimal
 
@@ -22,6 +21,7 @@ from headrace.core.types.data_types import (
     TINYINT,
     Type,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 _SPECIFIER = re.compile(
     r"%(?:(?P<argument>[1-9][0-9]*)\$|(?P<same><))?(?P<flags>[-#+ 0,(<]*)"

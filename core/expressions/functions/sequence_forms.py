@@ -6,7 +6,6 @@ to the start. Of months, the last may lie behind the stop, because months have d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.flat_arrays import (
@@ -27,6 +26,7 @@ from headrace.core.types.data_types import (
     is_integer,
     to_polars,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,12 +6,12 @@ Computed step by step, on columns: as one expression it would mention its input 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.java_time.field_patterns import MONTHS
 from headrace.core.types import calendar
 from headrace.core.types.calendar import ColumnOrInt
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

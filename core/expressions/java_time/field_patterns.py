@@ -6,7 +6,6 @@ They encode how many digits a field takes and the range of its numbers.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.expressions.java_time.pattern import (
@@ -17,6 +16,7 @@ from headrace.core.expressions.java_time.pattern import (
     TimePatternError,
 )
 from headrace.core.expressions.java_time.time_formatter import unsupported_field_error
+from headrace.core.types.lazy_dataclass import dataclass
 
 DIGITS = frozenset("0123456789")
 MONTHS = (

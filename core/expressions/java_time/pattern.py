@@ -6,8 +6,9 @@ letters. Spark refuses week-based fields and narrow names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class TimePatternError(ValueError):

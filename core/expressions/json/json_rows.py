@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import msgspec
@@ -53,6 +53,7 @@ from headrace.core.types.data_types import (
     Type,
     to_polars,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 TimeForm: TypeAlias = Callable[[pl.Expr], pl.Expr]
 _Member: TypeAlias = tuple[int, ValueConversion]

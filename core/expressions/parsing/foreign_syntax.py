@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from headrace.core.expressions.parsing.foreign_characters import IF_HINT
 from headrace.core.expressions.parsing.lexer import SqlToken
@@ -16,6 +15,7 @@ from headrace.core.expressions.refused_functions import (
     find_refused_family,
 )
 from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.types.lazy_dataclass import dataclass
 
 # Names that are no column here, by their meaning in other languages.
 NAME_HINTS = {

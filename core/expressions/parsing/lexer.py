@@ -6,7 +6,6 @@ The lexer and the parser are our own and not sqlglot's: docs/decisions/ has the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from headrace.core.expressions.parsing.foreign_characters import (
@@ -14,6 +13,7 @@ from headrace.core.expressions.parsing.foreign_characters import (
     unknown_character_error,
 )
 from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.types.lazy_dataclass import dataclass
 
 TokenKind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
 

@@ -7,11 +7,12 @@ treats both alike; `a between b and c` and similar forms are rewritten to calls 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal as OneOf
 
 from headrace.core.expressions.typed import ConstantValue, Span
 from headrace.core.types.data_types import Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

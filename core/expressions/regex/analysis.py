@@ -10,7 +10,6 @@ patterns.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from headrace.core.expressions.regex.characters import LINE_ENDS, has_character
 from headrace.core.expressions.regex.errors import RegexError
@@ -28,6 +27,7 @@ from headrace.core.expressions.regex.tree import (
     child_nodes,
     has_node,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 _HINT = r"write \z for the very end, or (?:\r?\n)?\z to allow a last line end"
 

@@ -8,7 +8,8 @@ Unicode 13, which Java 17 has; Rust has Unicode 16, and can select characters by
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ The most common patterns are a prefix, a suffix or a part: those become the equi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.regex.characters import escape_character
 from headrace.core.expressions.regex.errors import RegexError
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

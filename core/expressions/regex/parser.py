@@ -8,7 +8,7 @@ differently.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.expressions.regex.brackets import read_bracket
 from headrace.core.expressions.regex.characters import (
@@ -35,6 +35,7 @@ from headrace.core.expressions.regex.tree import (
     TextStart,
     has_node,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ not used to replace or split.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.expressions.regex.analysis import (
     check_last_lines,
@@ -32,6 +32,7 @@ from headrace.core.expressions.regex.tree import (
     has_node,
     walk,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 _LINE_END = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?"
 _NOT_EMPTY_HINT = 'it must match at least one character: use "+" in place of "*"'

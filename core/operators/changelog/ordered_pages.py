@@ -13,7 +13,7 @@ Tests: tests/core/operators/changelog/test_counting_aggregate.py and test_retrac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.state import KEY, KEY_INDEX, NO_CLOCK_US, StepState
@@ -22,6 +22,7 @@ from headrace.core.operators.changelog.weighted_rows import merge_rows
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.types.elements import WEIGHT
 from headrace.core.types.frames import filter_rows, gather_rows
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

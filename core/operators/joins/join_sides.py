@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout
@@ -33,6 +32,7 @@ from headrace.core.plan.nodes import JoinType
 from headrace.core.types.data_types import BIGINT, to_polars
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
 from headrace.core.types.frames import pick_columns, select_columns
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

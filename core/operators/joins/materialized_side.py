@@ -11,7 +11,6 @@ out than for all the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY
@@ -21,6 +20,7 @@ from headrace.core.plan import nodes
 from headrace.core.types.elements import DELETE
 from headrace.core.types.frames import concat_chunks
 from headrace.core.types.key_groups import encode_keys
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

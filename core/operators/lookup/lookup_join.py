@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
@@ -22,6 +21,7 @@ from headrace.core.operators.stateless_operators import ProjectionStage as Colum
 from headrace.core.plan import nodes
 from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
 from headrace.core.types.frames import select_columns
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.out_of_range_times import format_out_of_range
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ arrive, and event-time timers when the watermark has passed them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ from headrace.core.plan import nodes
 from headrace.core.process.process import to_datetime
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:

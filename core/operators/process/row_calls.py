@@ -6,7 +6,6 @@ Their output is frames: each row has the time and position of its origin.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +25,7 @@ from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME, HIDDEN_COLUMNS, ORDER
 from headrace.core.types.frames import pick_columns, to_integers
 from headrace.core.types.key_groups import compute_key_groups
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:

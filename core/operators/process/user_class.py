@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from inspect import isgenerator
 from itertools import chain, repeat, starmap
@@ -35,6 +34,7 @@ from headrace.core.process.declarations import Declared, Kind
 from headrace.core.process.descriptors import State
 from headrace.core.process.process import Process, Row
 from headrace.core.types.data_types import TIMESTAMP, Schema, quote_name, to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

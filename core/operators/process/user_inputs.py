@@ -9,7 +9,6 @@ have no key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.operators.keyed_context import GroupingKey
@@ -23,6 +22,7 @@ from headrace.core.operators.process.row_calls import (
 from headrace.core.operators.process.user_class import RowFactory
 from headrace.core.types.data_types import Schema
 from headrace.core.types.elements import EVENT_TIME, ORDER
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,7 +7,6 @@ cuts are folded, and the states of all results are merged, for all sessions at o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.operators.folds import ROW_COUNT, ROW_TIME, Fold
@@ -32,6 +31,7 @@ from headrace.core.operators.sessions.row_sessions import (
     SessionRules,
     SessionTrigger,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

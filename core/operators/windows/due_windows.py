@@ -6,11 +6,11 @@ rows, and the clock before and after.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from headrace.core.operators.windows.grid import Grid
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class FiringRows(Enum):

@@ -8,12 +8,12 @@ from year 1 to 9999, lengths up to a million days: nothing overflows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headrace.core.plan.nodes.windows import Cumulate, Slide, Tumble, WindowShape
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,7 +8,6 @@ many rows is merged on its own, which saves copying its rows; small ones are mer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT
@@ -16,6 +15,7 @@ from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.pane_state import PaneState
 from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.core.types.frames import count_up_to, sort_by_column
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.operators.operator import Output, request_offload
@@ -19,6 +18,7 @@ from headrace.core.operators.windows.grid import Grid
 from headrace.core.operators.windows.pane_expander import expand_rows
 from headrace.core.operators.windows.window_operator import WindowComponents, WindowOperator
 from headrace.core.operators.windows.window_rows import ArrivedRows
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.process.user_class import SOURCE_HINT, get_states
 from headrace.core.plan.nodes.windows import Trigger, Window
 from headrace.core.types.data_types import quote_name, to_polars
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.out_of_range_times import find_out_of_range_columns, format_out_of_range
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ has timers, at most that of its first one; it is looked up when a clock passes i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from headrace.core.operators.process.row_calls import ENDLESS_TIMER_HINT, MAX_FI
 from headrace.core.operators.windows.trigger_calls import STATE_PREFIX, OpenWindow, TriggerCaller
 from headrace.core.plan.states import EVENT_TIMERS, WALL_CLOCK_TIMERS
 from headrace.core.types.elements import MAX_WATERMARK_US, MIN_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,7 +8,6 @@ lateness; late rows are counted, and emitted on their own stream if it is declar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import NO_CLOCK_US, SLOT
@@ -37,6 +36,7 @@ from headrace.core.operators.windows.window_rows import (
 )
 from headrace.core.plan.nodes.windows import Window
 from headrace.core.types.elements import MAX_WATERMARK_US, WEIGHT
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,6 @@ The results of windows that fire: merged states become rows with the times of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import NO_CLOCK_US, SLOT
@@ -20,6 +19,7 @@ from headrace.core.plan.nodes.windows import Window
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
 from headrace.core.types.frames import add_columns, concat_chunks, sort_by_column
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

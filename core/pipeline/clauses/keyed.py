@@ -6,7 +6,6 @@ Each mapping here reads its own keys. The rules for keys that go together, such 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -45,6 +44,7 @@ from headrace.core.pipeline.values import (
     nonzero_duration,
 )
 from headrace.core.types.data_types import Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class Ttl(DocumentModel):

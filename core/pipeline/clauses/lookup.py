@@ -6,7 +6,6 @@ Next to these keys there is one connector, as in a source. `lookup_reader` reads
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -39,6 +38,7 @@ from headrace.core.pipeline.values import (
     whole_number,
 )
 from headrace.core.types.data_types import STRING, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

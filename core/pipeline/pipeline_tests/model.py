@@ -6,13 +6,14 @@ Names and values are as written. `core/testing` compares them with a plan.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, timedelta
 from typing import Literal, TypeAlias
 
 from headrace.core.errors.problems import Location
 from headrace.core.pipeline.sections import KeyedNode
 from headrace.core.pipeline.text import Text
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors.problems import Problem, sort_problems, suggest_name
@@ -20,6 +19,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.composer import compose_document
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping, YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import read_source_file
+from headrace.core.types.lazy_dataclass import dataclass
 
 SUFFIX = ".test"
 """The suffix of the names of test files, before that of YAML."""

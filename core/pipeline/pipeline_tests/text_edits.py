@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.pipeline.interpolation import OPENING_PATTERN
@@ -22,6 +21,7 @@ from headrace.core.pipeline.yaml_document.nodes import (
 )
 from headrace.core.pipeline.yaml_document.scalar_offsets import NODE_PROPERTIES
 from headrace.core.pipeline.yaml_document.source_file import LINE_END, SourceText
+from headrace.core.types.lazy_dataclass import dataclass
 
 WIDTH = 100
 """The length of a line that a list does not exceed, if it can be written on several."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,6 +15,7 @@ from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.user_files import class_definitions, function_checks
 from headrace.core.pipeline.user_files.references import UserFunction
 from headrace.core.types.data_types import Field, Schema
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.type_parser import TypeTextError, parse_type
 
 CALLABLE_HINT = "name a function, as in def name(rows): ..., or give the class a __call__"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from headrace.core.errors.problems import suggest_name
 from headrace.core.pipeline.user_files import function_checks
 from headrace.core.pipeline.user_files.references import UserFunction
+from headrace.core.types.lazy_dataclass import dataclass
 
 BASE_CLASSES = frozenset({"Process", "Row", "Aggregate", "Trigger", "Generic", "object"})
 """Classes that user classes derive from, and that define no methods to be called."""

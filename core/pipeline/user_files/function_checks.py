@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from headrace.core.errors.old_imports import (
 from headrace.core.errors.problems import find_nearest_file, suggest_name
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.user_files.references import UserFunction
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_BYTES = 2**20
 ONE_ARGUMENT_WANTED = "wanted a function of one argument"

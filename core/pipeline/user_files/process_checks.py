@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.core.errors.problems import suggest_name
@@ -17,6 +16,7 @@ from headrace.core.pipeline.user_files import class_definitions, function_checks
 from headrace.core.pipeline.user_files.references import UserFunction
 from headrace.core.process.declarations import Declared, Kind, make_shared
 from headrace.core.process.descriptors import State, list_of, map_of, shared, timer, value
+from headrace.core.types.lazy_dataclass import dataclass
 
 SHARED_FUNCTION = shared.__name__
 STATE_KINDS = {"value": value, "list_of": list_of, "map_of": map_of, "timer": timer}

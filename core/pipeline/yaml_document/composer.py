@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import yaml
@@ -37,6 +37,7 @@ from headrace.core.pipeline.yaml_document.nodes import (
     YamlSequence,
 )
 from headrace.core.pipeline.yaml_document.source_file import SourceText
+from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_DEPTH = 50
 MAX_NODES = 100_000

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from headrace.core.errors.problems import Problem
 from headrace.core.pipeline.yaml_document.source_file import SourceText
+from headrace.core.types.lazy_dataclass import dataclass
 
 # An entry on a line of its own: dashes of lists, a key, and the text after its colon.
 ENTRY_PATTERN = re.compile(

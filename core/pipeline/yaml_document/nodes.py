@@ -7,10 +7,10 @@ do not apply. Only the absence of a value (`null`, `~`, an empty value) is recog
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.pipeline.yaml_document.source_file import SourceText
+from headrace.core.types.lazy_dataclass import dataclass
 
 PART_KIND_BY_SECTION = {"sources": "source", "steps": "step", "sinks": "sink"}
 NULL_WORDS = ("", "~", "null", "Null", "NULL")

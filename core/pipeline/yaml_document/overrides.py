@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.errors.problems import Problem, suggest_name
 from headrace.core.pipeline.yaml_document.nodes import (
@@ -22,6 +22,7 @@ from headrace.core.pipeline.yaml_document.nodes import (
     YamlSequence,
 )
 from headrace.core.pipeline.yaml_document.source_file import SourceText
+from headrace.core.types.lazy_dataclass import dataclass
 
 SET_OPTION = "--set "
 SEGMENT_PATTERN = re.compile(

@@ -12,11 +12,12 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 
 from headrace.core.errors.problems import Location, Problem, find_nearest_file
+from headrace.core.types.lazy_dataclass import dataclass
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.errors.problems import Problem
 from headrace.core.pipeline.yaml_document.error_context import suggest_quotes
@@ -19,6 +19,7 @@ from headrace.core.pipeline.yaml_document.scalar_offsets import (
     find_content_start,
     fold_plain_scalar,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 SQL_QUOTED_PATTERN = re.compile(r"'[^']*'")
 BRACKET_PATTERN = re.compile(r"[()<>]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from headrace.core.plan.nodes.matching import (
@@ -14,6 +13,7 @@ from headrace.core.plan.nodes.matching import (
     TableMatch,
 )
 from headrace.core.plan.nodes.rows import ComputedColumn, Filter
+from headrace.core.types.lazy_dataclass import dataclass
 
 JoinType: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 

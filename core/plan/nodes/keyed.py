@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.api.user_code import UserCode
@@ -21,6 +21,7 @@ from headrace.core.types.change_columns import (
 )
 from headrace.core.types.data_types import BIGINT, STRING, Field, Schema, Struct
 from headrace.core.types.elements import HIDDEN_COLUMNS
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression

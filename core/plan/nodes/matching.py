@@ -5,12 +5,12 @@ All times are in microseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.plan.nodes.keyed import ProcessBody
 from headrace.core.plan.nodes.rows import ComputedColumn
 from headrace.core.plan.nodes.windows import Ttl, Window
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

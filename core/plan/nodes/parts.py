@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -29,6 +28,7 @@ from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import BIGINT, BOOLEAN, STRING, Field, Schema, Struct
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 
 Operation: TypeAlias = (
     Explode

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.types.data_types import INT, Array, Field, Schema, Struct
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

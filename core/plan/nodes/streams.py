@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headrace.core.types.data_types import BOOLEAN, Field, Schema
 from headrace.core.types.elements import DELETE
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.stream_kinds import Retract, StreamKind, Upsert
 
 

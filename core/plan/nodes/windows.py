@@ -6,11 +6,11 @@ All times are in microseconds. Windows of time are half-open and aligned to the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.core.api.user_code import UserCode
 from headrace.core.types.data_types import Schema, Type
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

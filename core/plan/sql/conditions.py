@@ -4,7 +4,7 @@ join."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -44,6 +44,7 @@ from headrace.core.sql.syntax_tree import (
     list_table_aliases,
 )
 from headrace.core.types.data_types import Field, Schema, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 CONSTANTS = "constant"
 """The table of the columns that have a constant, by which rows are joined."""

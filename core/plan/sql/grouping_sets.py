@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 SET_NUMBER = "grouping_id()"
 """The name of the column with the number of a row's set."""

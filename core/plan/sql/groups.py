@@ -6,7 +6,7 @@ over these; the last ones are computed by the clause `select` of the step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -49,6 +49,7 @@ from headrace.core.plan.sql.windows import (
 )
 from headrace.core.sql.syntax_tree import Select, Subquery
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.aggregates.aggregate_resolver import type_aggregates
 from headrace.core.aggregates.table import AGGREGATES
@@ -26,6 +26,7 @@ from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, Replace, refuse_call
 from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
 from headrace.core.types.data_types import INT, STRING, Schema, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode
@@ -27,6 +27,7 @@ from headrace.core.sql.syntax_tree import (
     walk_query_nodes,
 )
 from headrace.core.types.data_types import BIGINT, Field, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 ON_HINT = "as in join customers c on o.customer = c.id"
 ONE = "one row"

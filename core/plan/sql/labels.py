@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 
 from headrace.core.aggregates.canonical_text import canonical_text
@@ -32,6 +31,7 @@ from headrace.core.sql.syntax_tree import (
     list_expressions,
     list_table_aliases,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 _DIGEST_LENGTH = 6
 _WORDS = re.compile(r"\w+")

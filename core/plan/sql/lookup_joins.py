@@ -9,7 +9,7 @@ side of a join, and its keys are compared by equality.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Member, Name, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -31,6 +31,7 @@ from headrace.core.sql.syntax_tree import (
     walk_query_nodes,
 )
 from headrace.core.types.data_types import Field, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 Lookups = Mapping[Text, Lookup]
 

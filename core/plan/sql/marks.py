@@ -8,7 +8,7 @@ of those that are null.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.expressions.parsing.syntax_tree import Literal, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -19,6 +19,7 @@ from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.steps import Draft
 from headrace.core.plan.sql.texts import QueryTexts
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 _ROWS, _NULLS = "rows", "nulls"
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -44,6 +44,7 @@ from headrace.core.sql.syntax_tree import (
     Values,
 )
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 LIMIT_HINT = "rows have no order of their own: write order by ... limit 10"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.aggregates.over_calls import RANK_FUNCTIONS, RankFunction
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -31,6 +31,7 @@ from headrace.core.sql.syntax_tree import (
     find_window_calls,
 )
 from headrace.core.types.data_types import INT, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 _HINT = "{}() over (partition by ... order by ...) <= n gives the first rows of each key"
 

@@ -7,7 +7,7 @@ query around it. A left join adds its result to the rows as a column.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode, walk
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -19,6 +19,7 @@ from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
 from headrace.core.sql.syntax_tree import GroupBy, Query, Select, Subquery
+from headrace.core.types.lazy_dataclass import dataclass
 
 KEY_PREFIX = "key "
 _COUNTS = ("count", "count_if", "approx_count_distinct", "regr_count")

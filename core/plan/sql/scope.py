@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.expressions.parsing.syntax_tree import (
     Member,
@@ -15,6 +15,7 @@ from headrace.core.expressions.resolver import CLOCK_FUNCTIONS, ExpressionResolv
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
 from headrace.core.plan.sql.time_columns import TimeColumn, TimeColumns
 from headrace.core.types.data_types import Field, Schema, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.expressions.parsing.syntax_tree import (
     SyntaxNode,
@@ -50,6 +50,7 @@ from headrace.core.plan.sql.window_functions import OverBuilder
 from headrace.core.plan.sql.windowed_selects import NamedWindows, has_window, lift_windows
 from headrace.core.sql.syntax_tree import Query, Select, WindowCall, find_subqueries
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 Columns = list[tuple[str, Text, Span]]
 """The columns of a result: the name, the text and the place of each."""

@@ -7,7 +7,7 @@ the left query counts in one column, each of the right query in another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.expressions.coercion import common_type
 from headrace.core.pipeline.fields import Assignment, Explode
@@ -21,6 +21,7 @@ from headrace.core.sql.syntax_tree import (
     SetOperation,
 )
 from headrace.core.types.data_types import BINARY, BOOLEAN, STRING, Type, is_nested, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 _LEFT, _RIGHT = "left rows", "right rows"
 

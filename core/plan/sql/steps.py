@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from headrace.core.expressions.typed import Span
@@ -18,6 +18,7 @@ from headrace.core.plan.sql.scope import Scope, ScopeColumn, scope_of_table
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
 from headrace.core.plan.sql.time_columns import TimeColumnFinder
 from headrace.core.types.data_types import Schema, quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.expressions.parsing.syntax_tree import Star, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -35,6 +35,7 @@ from headrace.core.sql.syntax_tree import (
     walk_query_nodes,
 )
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 UNNAMED = "subquery"
 """The name of a query in parentheses that has none."""

@@ -7,13 +7,13 @@ if both columns are the event times of their rows. Equal times are bounds too, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Literal, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError
 from headrace.core.plan.sql.scope import Scope, ScopeColumn
 from headrace.core.types.data_types import Interval
+from headrace.core.types.lazy_dataclass import dataclass
 
 _MICROSECOND = timedelta(microseconds=1)
 _FLIPPED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}

@@ -8,12 +8,12 @@ time of the result of a window is a microsecond before `window_end`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import AsOfMatch, BroadcastMatch, IntervalMatch
 from headrace.core.plan.nodes.windows import Cumulate, Slide, Tumble, Window
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ columns of one step; each further `partition by` is a step of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.aggregates.over_calls import OFFSET_FUNCTIONS, OVER_FUNCTIONS, RANK_FUNCTIONS
@@ -25,6 +25,7 @@ from headrace.core.plan.sql.texts import QueryTexts, build_all, split_conjunctio
 from headrace.core.plan.sql.time_bounds import find_time
 from headrace.core.sql.syntax_tree import WindowCall, WindowSpec, find_window_calls
 from headrace.core.types.data_types import quote_name
+from headrace.core.types.lazy_dataclass import dataclass
 
 FIRST_ROWS_HINT = "{}() over (...) <= n in qualify, alone, gives the first rows in any order"
 

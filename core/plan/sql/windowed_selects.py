@@ -11,7 +11,7 @@ Named windows are written out, and functions over groups are in a query around t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -35,6 +35,7 @@ from headrace.core.sql.syntax_tree import (
     change_window,
     find_window_calls,
 )
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +19,7 @@ from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.texts import QueryTexts
 from headrace.core.plan.sql.time_bounds import find_column, find_time, read_interval
 from headrace.core.types.data_types import STRING, Interval
+from headrace.core.types.lazy_dataclass import dataclass
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 

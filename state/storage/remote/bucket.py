@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import IO, TYPE_CHECKING
 
 from headrace.core.api.storage_url import StorageUrl
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.remote.bucket_errors import translate_bucket_errors
 from headrace.state.storage.remote.endpoints import check_endpoint
 from headrace.state.storage.remote.object_storage import (

@@ -16,10 +16,10 @@ import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from headrace.core.api.snapshots import DamagedSnapshot, SnapshotError, StoreError
 from headrace.core.api.state import Document
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage import names
 from headrace.state.storage.checkpoint_location import read_location
 from headrace.state.storage.checkpoint_repository import CheckpointRepository

@@ -17,10 +17,10 @@ the object.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import IO, Protocol
 
 from headrace.core.api.snapshots import StoreError
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from headrace.core.api.snapshots import RefusedSnapshot, StoreError
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.checksummed_json import (
     CorruptData,
     decode_document,

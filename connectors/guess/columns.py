@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Never
 
+import msgspec
+
 from headrace.connectors.guess.file_head import (
     MAX_ROWS,
     EmptyFile,
@@ -94,38 +96,35 @@ def guess_schema(*paths: str) -> SchemaGuess:
 
 
 def _guess_json(heads: Sequence[FileHead]) -> SchemaGuess:
-    root, notes, rows, is_complete = TypeEvidence(), list[str](), 0, True
+    root, notes, row_count, is_complete = TypeEvidence(), list[str](), 0, True
     for head in heads:
         numbered = enumerate(head.text.split("\n"), 1)
         lines = [*islice(((at, line) for at, line in numbered if line.strip()), MAX_ROWS + 1)]
         is_complete = is_complete and not head.is_cut and len(lines) <= MAX_ROWS
-        bad = [
-            at for at, line in lines[: MAX_ROWS // len(heads)] if not _add_object(root, line, at)
-        ]
-        rows += min(len(lines), MAX_ROWS // len(heads))
-        if len(bad) == min(len(lines), MAX_ROWS // len(heads)):
+        parsed = [(at, _parse_object(line)) for at, line in lines[: MAX_ROWS // len(heads)]]
+        rows = [(at, row) for at, row in parsed if row is not None]
+        bad = [at for at, row in parsed if row is None]
+        root.add_all([row for _, row in rows], [at for at, _ in rows])
+        row_count += len(parsed)
+        if not rows:
             _raise_not_json(head)
         if bad:
             notes.append(f"line {bad[0]} is not a JSON object{_format_more(bad)}: left out")
     columns = tuple(GuessedColumn(n, seen.type, seen.doubt) for n, seen in root.fields.items())
     if not columns:
         raise UnreadableFile(f"the objects in {heads[0].name} have no fields")
-    return SchemaGuess(heads[0].name, "json", columns, rows, is_complete, tuple(notes))
-
-
-def _add_object(root: TypeEvidence, line: str, number: int) -> bool:
-    """Take the object of a line into account, if the line is one."""
-    row = _parse_object(line)
-    if row is not None:
-        root.add(row, number)
-    return row is not None
+    return SchemaGuess(heads[0].name, "json", columns, row_count, is_complete, tuple(notes))
 
 
 def _parse_object(line: str) -> dict[str, object] | None:
     try:
-        row = _DECODER.decode(line)
-    except (ValueError, RecursionError):
-        return None
+        row = _FAST_DECODER.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        # It rejects numbers and texts that cannot be written again, such as 1e999.
+        try:
+            row = _DECODER.decode(line)
+        except (ValueError, RecursionError):
+            return None
     return row if isinstance(row, dict) else None
 
 
@@ -134,6 +133,7 @@ def _reject_constant(name: str) -> Never:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_reject_constant)
+_FAST_DECODER = msgspec.json.Decoder()
 
 
 def _raise_not_json(head: FileHead) -> Never:

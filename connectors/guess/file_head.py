@@ -1,7 +1,8 @@
 """The start of a data file as text, up to `MAX_BYTES`, decompressed, and the file's format.
 
 The file name gives the format; the first bytes give it where the name does not, and overrule a
-wrong name. Only the start is read, so a guess costs the same for a file of any size.
+wrong name. Only the start is read, so a guess costs the same for a file of any size: up to twice as
+many lines as a guess has rows, as some may be empty.
 """
 
 from __future__ import annotations
@@ -56,10 +57,9 @@ def read_head(path: str) -> FileHead:
     magic = _read_first_bytes(path, name)
     if magic.startswith(_PARQUET):
         return FileHead(path, name, "parquet", "", True)
-    data = _read_decompressed(path, name, magic)
-    cut = len(data) > MAX_BYTES
-    text = _decode_lines(data[:MAX_BYTES], name, cut)
-    if not text.strip():
+    data, cut = _read_decompressed(path, name, magic)
+    text = _decode_lines(data, name, cut)
+    if not text or text.isspace():
         raise EmptyFile(f"{name} is empty: a schema is guessed from the rows of a file")
     return FileHead(path, name, _detect_format(path, name, text), text, cut)
 
@@ -74,22 +74,23 @@ def _read_first_bytes(path: str, name: str) -> bytes:
         raise UnreadableFile(f"cannot read {name}: {(error.strerror or '').lower()}") from None
 
 
-def _read_decompressed(path: str, name: str, magic: bytes) -> bytes:
-    """Return at most one byte more than `MAX_BYTES`, to show whether the file is longer."""
+def _read_decompressed(path: str, name: str, magic: bytes) -> tuple[bytes, bool]:
+    """Return the first bytes, and whether the file has more."""
     if magic.startswith(_ZSTD):
-        return _read_zstd(path, name)
+        return _read_zstd(path, name), False
     compressed = magic.startswith(_GZIP)
     opened: Callable[[str], BinaryIO] = gzip.open if compressed else _open_plain  # type: ignore[assignment]
-    pieces, size = [], 0
+    pieces, size, lines = [b""], 0, 0
     try:
         with opened(path) as file:
-            while size <= MAX_BYTES and (piece := file.read(1 << 16)):
+            while size < MAX_BYTES and lines <= 2 * MAX_ROWS and (piece := file.read(1 << 16)):
                 pieces.append(piece)
-                size += len(piece)
+                size, lines = size + len(piece), lines + piece.count(b"\n")
+            return b"".join(pieces), bool(file.read(1))
     except (EOFError, OSError) as error:
-        if not pieces:
+        if not size:
             raise UnreadableFile(f"{name} cannot be decompressed: {error}") from None
-    return b"".join(pieces)
+    return b"".join(pieces), False
 
 
 def _open_plain(path: str) -> BinaryIO:
@@ -112,8 +113,8 @@ def _decode_lines(data: bytes, name: str, cut: bool) -> str:
     if b"\0" in data:
         raise UnreadableFile(f"{name} is binary, wanted {_KNOWN_SUFFIXES}")
     if cut:
-        data, newline, _ = data.rpartition(b"\n")
-        if not newline:
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
             raise UnreadableFile(f"the first line of {name} is longer than {MAX_BYTES >> 20} MB")
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:

@@ -9,9 +9,11 @@ and their lines are reported. What stays undecided is reported as the doubt of a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from datetime import date
+from types import NoneType
+from typing import Any
 
 from headrace.core.types.data_types import (
     BIGINT,
@@ -70,11 +72,14 @@ class KindCount:
     count: int = 0
     lines: list[int] = field(default_factory=list)
 
-    def add(self, line: int) -> None:
-        """Count one more value."""
-        self.count += 1
-        if len(self.lines) < MAX_LINES_SHOWN and line not in self.lines:
-            self.lines.append(line)
+    def add(self, lines: Sequence[int]) -> None:
+        """Count more values, one of each of these lines."""
+        self.count += len(lines)
+        for line in lines:
+            if len(self.lines) == MAX_LINES_SHOWN:
+                break
+            if line not in self.lines:
+                self.lines.append(line)
 
 
 @dataclass(slots=True)
@@ -103,12 +108,32 @@ class TypeEvidence:
             case dict():
                 self._add_fields(value, line, depth)
 
-    def add_kind(self, kind: str, line: int) -> None:
-        """Take one more value of a kind into account."""
+    def add_all(self, values: Sequence[Any], lines: Sequence[int], depth: int = 0) -> None:
+        """Take values into account, each from its line, as `add` does for one."""
+        types = {*map(type, values)}
+        if NoneType in types and len(types) > 1:
+            lines = [line for line, value in zip(lines, values, strict=True) if value is not None]
+            self.add_all([value for value in values if value is not None], lines, depth)
+        elif types == {str} and len(kinds := {*map(classify_text, {*values})}) == 1:
+            self.add_kind(kinds.pop(), *lines)
+        elif types == {int}:
+            self.add_kind("integer", *lines)
+            self.largest_integer = max(self.largest_integer, *map(abs, values))
+        elif types == {dict} and depth == 0 and len({*map(tuple, values)}) == 1:
+            self.add_kind("object", *lines)
+            names, columns = values[0], zip(*(row.values() for row in values), strict=True)
+            for name, column in zip(names, columns, strict=True):
+                self.fields.setdefault(name, TypeEvidence()).add_all(column, lines, depth + 1)
+        else:
+            for value, line in zip(values, lines, strict=True):
+                self.add(value, line, depth)
+
+    def add_kind(self, kind: str, *lines: int) -> None:
+        """Take more values of a kind into account."""
         count = self.seen.get(kind)
         if count is None:
             count = self.seen[kind] = KindCount()
-        count.add(line)
+        count.add(lines)
 
     def _add_elements(self, values: list[object], line: int, depth: int) -> None:
         self.add_kind("array" if depth < MAX_DEPTH else "text", line)

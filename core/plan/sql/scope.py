@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from headrace.core.expressions.parsing.syntax_tree import (
     Member,
@@ -84,7 +85,7 @@ class Scope:
                 if self.outer is not None and table in self.outer.tables:
                     return self.outer.find(node, bound)
                 if not self._list_named(table) and not (self.outer and self.outer.has(base)):
-                    raise self._unknown_column_error(node)
+                    raise UnknownColumnError(self, node)
             case Name(name=name) if name not in bound:
                 return self._find_name(node)
         return None
@@ -109,9 +110,9 @@ class Scope:
             return self.outer.find(node)
         if not found and node.name.lower() in CLOCK_FUNCTIONS:
             return None
-        raise self._unknown_column_error(node) if not found else _ambiguous_error(node, found)
+        raise _ambiguous_error(node, found) if found else UnknownColumnError(self, node)
 
-    def _unknown_column_error(self, node: SyntaxNode) -> ExpressionError:
+    def explain_unknown(self, node: SyntaxNode) -> ExpressionError:
         """Return the error of a name that means no column, in the words of expressions."""
         columns = [each for each in self.columns if each.in_star]
         if not columns and isinstance(node, Name):
@@ -136,6 +137,28 @@ class Scope:
         for each in self.columns:
             if each.in_star if not table else each.table == table:
                 yield each
+
+
+class UnknownColumnError(ExpressionError):
+    """A name that means no column of a scope.
+
+    Most of these errors are caught, as the name means something elsewhere. So the message and the
+    hint, which compares the name with all columns, are made when they are read.
+    """
+
+    def __init__(self, scope: Scope, node: SyntaxNode) -> None:
+        Exception.__init__(self)
+        self._scope, self._node = scope, node
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("message", "span", "hint"):
+            raise AttributeError(name)
+        error = self._scope.explain_unknown(self._node)
+        self.message, self.span, self.hint = error.message, error.span, error.hint
+        return getattr(self, name)
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def _ambiguous_error(node: Name, found: Iterable[ScopeColumn]) -> ExpressionError:

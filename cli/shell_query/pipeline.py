@@ -178,7 +178,8 @@ def _build_pipeline(
     )
     sources, steps = {**known.sources, **outside.sources}, {**known.steps, QUERY: step}
     pipeline = replace(known, sources=sources, steps=steps, sinks={ROWS: sink})
-    connectors: Connectors = ChainMap({ROWS: connector}, dict(outside.connectors))
+    # A chain writes to its first mapping only; a copy of the second would load all connectors.
+    connectors: Connectors = ChainMap({ROWS: connector}, outside.connectors)  # type: ignore[arg-type]
     return pipeline, rows, connectors
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from headrace.connectors.files.discovery import build_no_files_error, find_files
 from headrace.connectors.files.options import URL_SCHEME, FilesSource
 from headrace.connectors.guess import UnreadableFile, guess_schema
-from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.snapshots import SnapshotError
@@ -33,6 +32,7 @@ from headrace.state.storage.names import get_home_folder
 
 if TYPE_CHECKING:
     from headrace.cli.state.sql_tables import Table
+    from headrace.connectors.kafka.source_options import KafkaSource
     from headrace.core.plan.connector import Connector
     from headrace.core.sql.syntax_tree import TableName
 
@@ -223,20 +223,30 @@ def find_topics(sources: Mapping[str, Source]) -> dict[str, Source]:
     """Return the sources that read Kafka, by `kafka.` and their topic or their own name."""
     found = dict[str, Source]()
     for source in sources.values():
-        if isinstance(source.options, KafkaSource):
-            for name in filter(None, (source.options.topic, source.name)):
+        if options := _get_kafka_options(source):
+            for name in filter(None, (options.topic, source.name)):
                 table = f"kafka.{name}"
                 found[table] = source.model_copy(update={"name": Text(table)})
     return found
 
 
+def _get_kafka_options(source: Source) -> KafkaSource | None:
+    """Return the options of a source that reads Kafka, whose connector is loaded then."""
+    if source.connector.name != "kafka":
+        return None
+    from headrace.connectors.kafka.source_options import KafkaSource
+
+    assert isinstance(source.options, KafkaSource)
+    return source.options
+
+
 def end_source(source: Source) -> Source:
     """Return the source with an end at what is there now, if it can have one."""
-    match source.options:
-        case KafkaSource(stop=None):
-            ending: dict[str, object] = {"stop": "latest", "discover": None}
-        case FilesSource(watch=watch) if watch is not None:
-            ending = {"watch": None}
-        case _:
-            return source
+    kafka = _get_kafka_options(source)
+    if kafka is not None and kafka.stop is None:
+        ending: dict[str, object] = {"stop": "latest", "discover": None}
+    elif isinstance(source.options, FilesSource) and source.options.watch is not None:
+        ending = {"watch": None}
+    else:
+        return source
     return source.model_copy(update={"options": source.options.model_copy(update=ending)})

@@ -24,8 +24,8 @@ def add_row_source(
     sources: dict[str, Source], inputs: Iterable[str], connectors: ConnectorSpecs
 ) -> dict[str, Source]:
     """Return the sources, with that of one row if it is among these inputs of steps."""
-    connector = connectors.get("generate")
-    if ROW_TABLE not in inputs or connector is None or connector.source is None:
+    connector = connectors.get("generate") if ROW_TABLE in inputs else None
+    if connector is None or connector.source is None:
         return sources
     values: dict[str, Any] = {"columns": (Assignment(Text(ROW_COLUMN), Text("id")),), "rows": 1}
     options = connector.source.options.model_construct(**values)

@@ -203,7 +203,9 @@ class PlanBinder:
         return f"{name}{GIVEN_SUFFIX}" if str(name) in self._fed else str(name)
 
     def _report(self, message: str, location: Location, hint: str = "") -> None:
-        self.problems.append(Problem(message, location, hint, self.test.subject))
+        problem = Problem(message, location, hint, self.test.subject)
+        if problem not in self.problems:  # each row of a file has the columns of its header
+            self.problems.append(problem)
 
     def _bind_event(self, event: object) -> BoundEvent | None:
         match event:

@@ -66,7 +66,7 @@ class ExpectationReader:
         return metrics, {each.key: each for each in found.values()}
 
     def _read_stream(self, spot: KeyedNode) -> StreamExpectation | None:
-        if isinstance(spot.node, YamlSequence):
+        if isinstance(spot.node, YamlSequence) or self.nodes.is_row_file(spot):
             rows = self.nodes.read_rows(spot)
             if rows is None:
                 return None

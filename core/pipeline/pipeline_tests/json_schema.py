@@ -8,7 +8,16 @@ from __future__ import annotations
 from headrace.core.pipeline.pipeline_tests.model import METRICS
 from headrace.core.pipeline.values import Json
 
-_ROWS: Json = {"type": "array", "items": {"type": "object"}}
+_ROWS: Json = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "object"}},
+        {
+            "type": "string",
+            "pattern": r"\.(csv|jsonl|parquet)$",
+            "description": "A file of rows.",
+        },
+    ]
+}
 _NAMED_ROWS: Json = {"type": "object", "additionalProperties": _ROWS}
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from headrace.core.errors.problems import Location, find_nearest_name
 from headrace.core.pipeline.diagnostics import InvalidValue
 from headrace.core.pipeline.node_resolver import NodeResolver, quote_key
 from headrace.core.pipeline.pipeline_tests.model import GivenRow
+from headrace.core.pipeline.pipeline_tests.row_files import (
+    WrongRowFile,
+    is_row_file,
+    read_row_file,
+)
 from headrace.core.pipeline.sections import KeyedNode
 from headrace.core.pipeline.text import BROKEN, Text, describe_value
 from headrace.core.pipeline.values import ScalarReading
@@ -16,6 +22,7 @@ from headrace.core.pipeline.yaml_document.nodes import (
     RejectedNode,
     YamlMapping,
     YamlNode,
+    YamlScalar,
     YamlSequence,
 )
 
@@ -82,7 +89,9 @@ class SectionNodes:
         return None
 
     def read_rows(self, spot: KeyedNode) -> tuple[GivenRow, ...] | None:
-        """Return the rows of a list of mappings."""
+        """Return the rows of a list of mappings, or of the file that is named in its place."""
+        if (path := self._read_path(spot)) is not None:
+            return self._read_row_file(path)
         items = self.read_items(spot, "a list of rows, such as [{id: 1, name: a}]")
         rows = [row for item in items or () if (row := self.read_row(item)) is not None]
         return tuple(rows) if items is not None and len(rows) == len(items) else None
@@ -96,6 +105,24 @@ class SectionNodes:
         if any(_is_broken(value) for value in values.values()):
             return None
         return GivenRow(locate_node(spot.node), values)
+
+    def is_row_file(self, spot: KeyedNode) -> bool:
+        """Whether a file of rows is named in the place of a list."""
+        return self._read_path(spot) is not None
+
+    def _read_path(self, spot: KeyedNode) -> Text | None:
+        if not isinstance(spot.node, YamlScalar):
+            return None
+        path = self.resolver.resolve_value(spot.node, self.subject)
+        return path if isinstance(path, Text) and is_row_file(path.reveal()) else None
+
+    def _read_row_file(self, path: Text) -> tuple[GivenRow, ...] | None:
+        assert path.scalar is not None
+        try:
+            return read_row_file(Path(path.scalar.file.name).parent / path.reveal(), path)
+        except WrongRowFile as wrong:
+            self.report(wrong.message, wrong.location or path.locate(), wrong.hint)
+        return None
 
     def _report_wrong(self, spot: KeyedNode, wanted: str) -> None:
         if isinstance(spot.node, RejectedNode):

@@ -75,7 +75,8 @@ def edit_scalar(node: YamlNode, text: str) -> TextEdit:
 def edit_list(spot: KeyedNode, change: ListChange) -> list[TextEdit]:
     """Return the edits of a list under a key. Raises EditError."""
     node = spot.node
-    assert isinstance(node, YamlSequence), node
+    if not isinstance(node, YamlSequence):
+        raise EditError("its rows stand in a file of their own")
     is_in_flow = any(each.is_flow for each in _list_ancestors(node))
     if not node.is_flow:
         if len(change.removed) == len(node.items) and not change.appended:

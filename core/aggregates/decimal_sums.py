@@ -53,6 +53,7 @@ def build_average_finish(type: Decimal) -> FinishUnits:
     import polars as pl
 
     from headrace.core.expressions.arithmetic.decimals import append_zeros, from_unscaled, int128
+    from headrace.core.expressions.batch_forms import evaluate_once
 
     result = decimal_average_type(type)
     digits = result.scale - type.scale
@@ -68,7 +69,7 @@ def build_average_finish(type: Decimal) -> FinishUnits:
         )
         return from_unscaled(pl.when(units < 0).then(int128(0) - number).otherwise(number), result)
 
-    return finish
+    return evaluate_once(finish, result)
 
 
 def build_sum(type: Decimal, finish: FinishUnits) -> Accumulator:

@@ -207,6 +207,8 @@ def _interpolate(items: pl.Expr, share: float, type: Type, bound: BoundArguments
     """Return a percentile between the two values that are next to its position."""
     import polars as pl
 
+    from headrace.core.expressions.batch_forms import evaluate_once
+
     value, count = _get_fields(bound)
     until, total = count.cum_sum(), count.sum()
     # No struct of these: Polars 2.1 fails where `list.agg` makes structs and a list is empty.
@@ -214,10 +216,15 @@ def _interpolate(items: pl.Expr, share: float, type: Type, bound: BoundArguments
         items.list.agg(value.filter(until > place((total - 1).cast(pl.Float64) * share)).first())
         for place in (pl.Expr.floor, pl.Expr.ceil)
     )
-    position = (items.list.agg(total) - 1).cast(pl.Float64) * share
-    below, above = (_to_double(each, type) for each in (low, high))
-    between = below + (above - below) * (position - position.floor())
-    return _from_double(pl.when(low == high).then(below).otherwise(between), type)
+
+    def interpolate(low: pl.Expr, high: pl.Expr, total: pl.Expr) -> pl.Expr:
+        position = (total - 1).cast(pl.Float64) * share
+        below, above = (_to_double(each, type) for each in (low, high))
+        between = below + (above - below) * (position - position.floor())
+        return _from_double(pl.when(low == high).then(below).otherwise(between), type)
+
+    result = widen_interval(type) if _is_interval(type) else DOUBLE
+    return evaluate_once(interpolate, result)(low, high, items.list.agg(total))
 
 
 def _to_double(value: pl.Expr, type: Type) -> pl.Expr:

@@ -32,8 +32,10 @@ def select_fault(fault: str, process: str) -> str:
     return named[2] if named[1] == process else ""
 
 
-def _build_failpoint(fault: str) -> Callable[[str], None]:
-    """Return a function that kills the process at a failpoint."""
+def build_failpoint(fault: str) -> Callable[[str], None]:
+    """Return a function that kills the process at a failpoint; without a fault, it continues."""
+    if not fault:
+        return _ignore_failpoint
     name, _, times = fault.partition(":")
     remaining = int(times or 1)
 
@@ -50,6 +52,5 @@ def _ignore_failpoint(passed: str) -> None:
     """Continue."""
 
 
-_fault = select_fault(os.environ.get(VARIABLE, ""), COORDINATOR)
-failpoint = _build_failpoint(_fault) if _fault else _ignore_failpoint
+failpoint = build_failpoint(select_fault(os.environ.get(VARIABLE, ""), COORDINATOR))
 """Mark a failpoint of this name."""

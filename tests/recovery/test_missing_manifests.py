@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from tests.recovery.test_damage import (
 )
 from tests.recovery.test_damage import numbers as list_numbers
 from tests.support.cli.command_line import Headrace
-from tests.support.cli.processes import RUN
+from tests.support.cli.command_process import run_headrace
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +116,8 @@ def test_an_older_checkpoint_that_is_damaged_is_not_offered(job: Headrace) -> No
 
 def kill(fault: str, arguments: Sequence[str] = ()) -> None:
     """Run the job until it kills itself at a failpoint."""
-    process = subprocess.run(
-        [*RUN, "p.yaml", *arguments],
-        env={**os.environ, "HEADRACE_FAULT": fault},
-        capture_output=True,
-        timeout=60,
-    )
+    environment = {**os.environ, "HEADRACE_FAULT": fault}
+    process = run_headrace("run", "p.yaml", *arguments, env=environment, timeout=60)
     assert process.returncode == -signal.SIGKILL, process.stderr
 
 

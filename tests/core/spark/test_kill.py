@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.cli.command_line import Headrace
-from tests.support.cli.processes import RUN
+from tests.support.cli.command_process import start_headrace
 from tests.support.java import FOR_ALL
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.topics import Topics
@@ -92,9 +92,9 @@ def row(row):
 def running(folder: Path, *arguments: str, fault: str = "") -> Iterator[subprocess.Popen[str]]:
     """A batch of p.yaml, which no test outlives."""
     environment = os.environ | FOR_ALL | ({"HEADRACE_FAULT": fault} if fault else {})
-    command = [*RUN, "p.yaml", "--batch", "--master", "local[2]", *arguments]
-    with subprocess.Popen(
-        command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment
+    command = ("run", "p.yaml", "--batch", "--master", "local[2]", *arguments)
+    with start_headrace(
+        *command, cwd=folder, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         limit = threading.Timer(LONGEST_S, process.kill)
         limit.start()

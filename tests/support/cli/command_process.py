@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FAULT = "HEADRACE_FAULT"
-"""A variable that is read when headrace is imported."""
+from tests.support.cli import command_client
+
 HEADRACE = (sys.executable, "-m", "headrace.cli")
 ROOT = Path(__file__).parents[3]
 
@@ -27,8 +27,7 @@ def start_headrace(
     *arguments: str, env: dict[str, str] | None = None, **options: Any
 ) -> subprocess.Popen[Any]:
     """Start `headrace ARGUMENTS`, with the options of Popen."""
-    started = subprocess.Popen if (env or os.environ).get(FAULT) else CommandProcess
-    return started([*HEADRACE, *arguments], env=env, **options)
+    return CommandProcess([*HEADRACE, *arguments], env=env, **options)
 
 
 def run_headrace(
@@ -44,6 +43,18 @@ def run_headrace(
             process.kill()
             raise
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+@cache
+def write_command() -> Path:
+    """Return a folder with a command `headrace`, for the search path of a shell."""
+    folder = Path(_start_server()).parent / "bin"
+    folder.mkdir()
+    command = (sys.executable, "-I", "-S", command_client.__file__, _start_server())
+    script = folder / "headrace"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    script.chmod(0o755)
+    return folder
 
 
 class CommandProcess(subprocess.Popen[Any]):
@@ -64,12 +75,8 @@ class CommandProcess(subprocess.Popen[Any]):
         }
         popen: Any = self
         try:
-            self._server = socket.socket(socket.AF_UNIX)
-            self._server.connect(_start_server())
             streams = [own if end == -1 else end for own, end in enumerate((stdin, stdout, stderr))]
-            text = json.dumps(request).encode() + b"\n"
-            sent = socket.send_fds(self._server, [text], streams)
-            self._server.sendall(text[sent:])
+            self._server = command_client.request_process(_start_server(), request, streams)
             self.pid = self._read_answer() or 0
             popen._child_created = True
         finally:

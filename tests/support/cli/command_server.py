@@ -24,6 +24,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from headrace.core.errors import failpoints
+from headrace.core.errors.failpoints import COORDINATOR, VARIABLE, build_failpoint, select_fault
+
 MODULE = "headrace.cli"
 PACKAGES = ("cli", "connectors", "core", "state")
 NOT_IMPORTED = ("spark", "batch", "root-package", "__main__")
@@ -100,6 +103,8 @@ def become(request: dict[str, Any]) -> None:
     sys.path[0] = os.getcwd()
     sys.argv = ["", *request["arguments"]]
     sys.orig_argv = [sys.executable, "-m", MODULE, *request["arguments"]]
+    fault = select_fault(os.environ.get(VARIABLE, ""), COORDINATOR)
+    failpoints.failpoint = build_failpoint(fault)
     runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
 
 

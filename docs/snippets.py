@@ -53,12 +53,12 @@ def pages_without_broker() -> list[Path]:
     return [path for path in pages() if path.name not in WITH_BROKER]
 
 
-def by_bash(line: str, folder: Path) -> str:
-    """What a command prints in that folder."""
+def by_bash(line: str, folder: Path, path: str | None = None) -> str:
+    """What a command prints in that folder; its programs are on the search path."""
     ran = subprocess.run(
         ["bash", "-c", line],
         cwd=folder,
-        env=os.environ | {"PATH": search_path()},
+        env=os.environ | {"PATH": path or search_path()},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

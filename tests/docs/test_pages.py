@@ -1,4 +1,7 @@
-"""The pages say what is so: the generated ones, and the output of every command in the others."""
+"""The pages say what is so: the generated ones, and the output of every command in the others.
+
+Pages with commands on Spark are compared in tests/core/spark/test_page_commands.py.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +10,11 @@ from pathlib import Path
 import click
 import pytest
 
-from docs.snippets import ROOT, pages, pages_without_broker, refreshed, refusal
+from docs.snippets import ROOT, pages, refreshed, refusal
 from docs.write import DOCS, PAGES, page
 from headrace.cli.main import headrace
 from headrace.state.storage import names
-from tests.support.cli.page_commands import run_page_command
+from tests.support.cli.page_commands import list_pages, run_page_command
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 LINK_TO_HEADING = re.compile(r"\]\((?!https?://)([^)#]*[.]md)?#([^)]+)\)")
@@ -22,7 +25,7 @@ def test_a_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text("utf-8") == page(name), "run: make docs"
 
 
-@pytest.mark.parametrize("path", pages_without_broker(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", list_pages(on_spark=False), ids=lambda path: path.name)
 def test_the_commands_of_a_page_print_what_it_says(path: Path) -> None:
     text = path.read_text("utf-8")
     assert refreshed(text, run_page_command) == text, "run: make docs"

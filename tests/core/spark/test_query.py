@@ -43,3 +43,11 @@ def test_rows_of_the_text_are_those_of_tasks(spark: SparkSession, headrace: Head
     assert ran.out == headrace("query", sql, "--format", "json").out != ""
     rows = [tuple(json.loads(line).values()) for line in ran.out.splitlines()]
     assert rows == [tuple(row) for row in spark.sql(sql).collect()]
+
+
+def test_bad_records_are_left_out_and_counted(spark: SparkSession, headrace: Headrace) -> None:
+    Path("orders.jsonl").write_text('{"id": 7}\n' * 40 + '{"id": "four"}\n{"id": \n')
+    sql = "select sum(id) as n from orders.jsonl"
+    ran = headrace("query", sql, "--skip-bad", "--format", "csv", "--batch")
+    assert (ran.status, ran.out) == (0, "n\n280\n")
+    assert ran.err.endswith("orders.jsonl: left out 2 bad records\n")

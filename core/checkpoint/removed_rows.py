@@ -29,13 +29,13 @@ class RemovedRowsConflict:
 
 
 def counts_rows(step: nodes.PlanPart) -> bool:
-    """Whether a step counts rows that are added and removed."""
+    """Whether a step has a state that counts rows which are added and removed."""
     keyed = get_keyed_operation(step)
     match keyed:
         case nodes.Aggregate() | nodes.Top():
             return keyed.reads_retractions
         case nodes.Process():
-            return keyed.reads_changes
+            return keyed.reads_changes and bool(keyed.body.states)
         case nodes.ChangelogConversion():
             return keyed.output != "retract"
     return _is_table_join(step)

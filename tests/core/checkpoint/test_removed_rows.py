@@ -109,6 +109,27 @@ def test_a_sink_that_is_added_later_does_not_get_the_rows_that_are_there(tmp_pat
     assert report(f"{keep}}}}}, {appended}") == []
 
 
+MOVES = """\
+from headrace import Process, value
+
+
+class Moves(Process):
+    STATE
+    def on_row(self, row, state, out): out(row.v)
+"""
+
+
+@pytest.mark.parametrize("state", ["", "n = value('int')"])
+def test_a_class_over_changes_resumes_with_the_states_before_it(tmp_path: Path, state: str) -> None:
+    (tmp_path / "moves.py").write_text(MOVES.replace("STATE", state))
+    step = (
+        "from: joined, key: s, process: {python: 'moves.py:Moves', order: arrival, changes: true, "
+        "returns: {v: bigint}}"
+    )
+    now = plan(tmp_path, pipeline(step, BEFORE))
+    assert notes(document(now), now) == ()
+
+
 MINE = """\
 from headrace import Aggregate
 

@@ -17,7 +17,7 @@ from headrace.core.testing.row_text import UnwritableValue
 from headrace.core.testing.stream_checks import Mismatch
 from headrace.core.types.lazy_dataclass import dataclass
 
-VARIANTS_DIFFER = "not fixed: the rows differ between the ways of running the test"
+VARIANTS_DIFFER = "the rows differ between the ways of running the test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class CaseRunner:
                 edits += each.edit(test.test.day)
             except (EditError, UnwritableValue) as refused:
                 where = f"{place.file}:{place.line}:{place.column}: {each.name}"
-                return replace(result, note=f"not fixed: {where}: {refused}")
+                return replace(result, note=f"{where}: {refused}")
             places.append((place, each.name.reveal()))
         again = self.run(correct_test(test, corrections))
         if again.mismatches:
@@ -71,5 +71,5 @@ def _explain_mismatches(mismatches: Sequence[Mismatch]) -> str:
     found = (each.check for each in mismatches)
     checks = dict.fromkeys(check for check in found if check and check not in FIXED_CHECKS)
     if not checks:
-        return "not fixed: the job has failed"
-    return f"not fixed: only you can say what {' and '.join(checks)} should be"
+        return "the job has failed"
+    return f"only you can say what {' and '.join(checks)} should be"

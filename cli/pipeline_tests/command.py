@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -15,9 +16,8 @@ from headrace.cli.pipeline_file import add_set_option, paint_problem
 
 if TYPE_CHECKING:
     from headrace.cli.pipeline_tests.case_run import CaseRunner
-    from headrace.cli.pipeline_tests.checked_tests import CheckedTests
+    from headrace.cli.pipeline_tests.checked_tests import CheckedTests, Suite
     from headrace.cli.pipeline_tests.report import CaseResult
-    from headrace.core.testing.bound_tests import BoundTest
 
 NO_TESTS_HINT = "tests stand in the pipeline's file under tests:, or in NAME.test.yaml beside it"
 
@@ -41,6 +41,13 @@ NO_TESTS_HINT = "tests stand in the pipeline's file under tests:, or in NAME.tes
     help="Run each test once, at this parallelism.",
 )
 @click.option("--fix", is_flag=True, help="Write the rows that came into expectations that fail.")
+@click.option("--watch", is_flag=True, help="Run again when a file changes, until Ctrl-C.")
+@click.option(
+    "--create",
+    metavar="N",
+    type=WholeNumber(min=1, max=1000),
+    help="Write a test of the first N rows of each source.",
+)
 @add_set_option
 @click.pass_context
 def test(
@@ -51,6 +58,8 @@ def test(
     seed: int,
     parallelism: int | None,
     fix: bool,
+    watch: bool,
+    create: int | None,
     overrides: Sequence[str],
 ) -> None:
     """Run the tests of pipelines.
@@ -60,44 +69,109 @@ def test(
     time is virtual. Each test runs at parallelism 1 and 3, and with its rows cut at random. The
     exit status is 1 if a test fails, and 2 if a pipeline or a test has a mistake.
     """
-    from headrace.cli.pipeline_tests.checked_tests import check_suite, find_suites, select_tests
+    options = RunOptions(tuple(files), word, junit, seed, parallelism, fix, tuple(overrides))
+    if create is not None:
+        _check_create(ctx)
+        ctx.exit(_create_test(options, create))
+    if watch:
+        from headrace.cli.pipeline_tests.watch import watch_tests
+
+        watch_tests(options.files or (".",), lambda: _run_tests(options))
+    ctx.exit(_run_tests(options))
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of the command."""
+
+    files: Sequence[str]
+    word: str
+    junit: str | None
+    seed: int
+    parallelism: int | None
+    fix: bool
+    overrides: Sequence[str]
+
+
+def _run_tests(options: RunOptions) -> int:
+    """Run the tests, print those that fail, and return the exit status. Raises Refusal."""
+    from headrace.cli.pipeline_tests.checked_tests import find_suites, select_tests
     from headrace.cli.pipeline_tests.file_update import write_edits
     from headrace.cli.pipeline_tests.report import format_result, format_summary, write_junit
 
-    checked = [check_suite(suite, overrides) for suite in find_suites(files or (".",))]
-    for problem in (problem for each in checked for problem in each.problems):
-        if problem.severity == "error":
-            click.echo(paint_problem(problem))
-    if not all(each.is_valid for each in checked):
-        ctx.exit(2)
+    checked = _check_suites(find_suites(options.files or (".",)), options)
+    if checked is None:
+        return 2
     if not any(each.tests for each in checked):
         raise Refusal("there are no tests", NO_TESTS_HINT)
     start, results = time.perf_counter(), list["CaseResult"]()
-    for suite, tests in zip(checked, select_tests(checked, word), strict=True):
-        runner = _build_runner(suite, tests, seed, parallelism)
+    for suite, tests in zip(checked, select_tests(checked, options.word), strict=True):
+        streams = frozenset().union(*(test.streams for test in tests))
+        runner = _build_runner(suite, streams, options)
         for each in tests:
-            result = runner.fix(each) if fix else runner.run(each)
+            result = runner.fix(each) if options.fix else runner.run(each)
             results.append(result)
             if result.outcome != "passed":
                 click.echo(format_result(result))
     write_edits(edit for result in results for edit in result.edits)
     click.echo(format_summary(results, time.perf_counter() - start), err=True)
-    if junit is not None:
-        write_junit(junit, results)
-    if any(result.mismatches for result in results):
-        ctx.exit(1)
+    if options.junit is not None:
+        write_junit(options.junit, results)
+    return 1 if any(result.mismatches for result in results) else 0
 
 
-def _build_runner(
-    suite: CheckedTests, tests: Sequence[BoundTest], seed: int, parallelism: int | None
-) -> CaseRunner:
-    """Return what runs the tests of one pipeline."""
+def _check_suites(suites: Sequence[Suite], options: RunOptions) -> Sequence[CheckedTests] | None:
+    """Check pipelines and their tests; print the errors, and return None, if there are any."""
+    from headrace.cli.pipeline_tests.checked_tests import check_suite
+
+    checked = [check_suite(suite, options.overrides) for suite in suites]
+    for problem in (problem for each in checked for problem in each.problems):
+        if problem.severity == "error":
+            click.echo(paint_problem(problem))
+    return checked if all(each.is_valid for each in checked) else None
+
+
+def _check_create(ctx: click.Context) -> None:
+    """Check the options that go with `--create`."""
+    for name in ("fix", "word", "junit", "watch"):
+        if ctx.params[name]:
+            option = {"word": "-k"}.get(name, f"--{name}")
+            raise click.UsageError(f"{option} does not go with --create", ctx)
+    if len(ctx.params["files"]) != 1:
+        raise click.UsageError("--create wants one pipeline or test file", ctx)
+
+
+def _create_test(options: RunOptions, count: int) -> int:
+    """Write a test of the first rows of a pipeline, and return the exit status. Raises Refusal."""
+    from headrace.cli.pipeline_tests.checked_tests import find_suites
+    from headrace.cli.pipeline_tests.new_test import create_test, list_lookup_steps
+    from headrace.cli.pipeline_tests.report import format_created
+
+    suites = find_suites(options.files)
+    if len(suites) != 1:
+        raise Refusal("--create wants one pipeline", "name its file")
+    checked = _check_suites(suites, options)
+    if checked is None:
+        return 2
+    plan = checked[0].checked.plan
+    assert plan is not None, "the pipeline is valid"
+    streams = frozenset(str(each.from_) for each in checked[0].checked.pipeline.sinks.values())
+    runner = _build_runner(checked[0], streams, options)
+    result = create_test(suites[0], checked[0], count, runner.fix)
+    click.echo(format_created(result))
+    for step in list_lookup_steps(plan):
+        click.echo(f'write the rows of the table of "{step}", then --fix the test', err=True)
+    return 1 if result.mismatches else 0
+
+
+def _build_runner(suite: CheckedTests, streams: Collection[str], options: RunOptions) -> CaseRunner:
+    """Return what runs the tests of one pipeline, which expect rows of these streams."""
     from headrace.cli.pipeline_tests.case_run import CaseRunner
     from headrace.cli.pipeline_tests.isolated_plan import Planner
     from headrace.cli.pipeline_tests.runner import list_variants
 
     loaded = suite.checked.loaded_pipeline
-    streams = frozenset().union(*(test.streams for test in tests))
     planner = Planner(loaded.inputs, sorted(streams))
-    variants = list_variants(loaded.pipeline.settings.key_groups, seed, parallelism)
-    return CaseRunner(suite.checked.file, planner, variants, seed)
+    key_groups = loaded.pipeline.settings.key_groups
+    variants = list_variants(key_groups, options.seed, options.parallelism)
+    return CaseRunner(suite.checked.file, planner, variants, options.seed)

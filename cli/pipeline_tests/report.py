@@ -24,7 +24,7 @@ class CaseResult:
     mismatches: Sequence[Mismatch] = ()
     variant: str = ""
     note: str = ""
-    """Why the test was not fixed."""
+    """The reason for which the test was not fixed."""
     fixed: Sequence[tuple[Location, str]] = ()
     """The expectations that were corrected: where they are written, and of what."""
     edits: Sequence[TextEdit] = ()
@@ -46,7 +46,16 @@ def format_result(result: CaseResult) -> str:
     for each in result.mismatches:
         lines += [f"  {line}" for line in _format_mismatch(each)]
     lines += [f"  {_format_place(at)}: {escape_unprintable(of)}" for at, of in result.fixed]
-    return "\n".join([*lines, f"  {result.note}"] if result.note else lines)
+    return "\n".join([*lines, f"  not fixed: {result.note}"] if result.note else lines)
+
+
+def format_created(result: CaseResult) -> str:
+    """Format a test that was written, or why it was not."""
+    if result.mismatches:
+        return format_result(result).replace("  not fixed: ", "  not created: ")
+    head = click.style("created", fg="green", bold=True)
+    ((place, name),) = result.fixed
+    return f"{head}: {escape_unprintable(name)}\n  {_format_place(place)}"
 
 
 def _format_mismatch(mismatch: Mismatch) -> list[str]:

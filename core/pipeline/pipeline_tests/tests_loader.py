@@ -53,8 +53,13 @@ def find_test_file(pipeline: Path) -> Path | None:
     """Return the test file beside a pipeline, if there is one."""
     if not pipeline.stem:
         return None  # a path such as "." or "/"
-    path = pipeline.with_name(f"{pipeline.stem}{SUFFIX}{pipeline.suffix}")
+    path = find_test_path(pipeline)
     return path if os.path.isfile(path) else None
+
+
+def find_test_path(pipeline: Path) -> Path:
+    """Return the path of the test file beside a pipeline."""
+    return pipeline.with_name(f"{pipeline.stem}{SUFFIX}{pipeline.suffix}")
 
 
 def read_test_file(path: Path) -> PipelineTestFile:

@@ -88,6 +88,23 @@ def edit_list(spot: KeyedNode, change: ListChange) -> list[TextEdit]:
     return _rewrite_flow_list(spot, change, is_in_flow=is_in_flow)
 
 
+def append_item(spot: KeyedNode, lines: Sequence[str]) -> list[TextEdit]:
+    """Return the edits that append an item of these lines to a list. Raises EditError."""
+    node, file, key = spot.node, spot.node.file, _get_key(spot)
+    if node.start < key.end:
+        raise EditError("the list is an alias (*name)")
+    if isinstance(node, YamlSequence) and not node.is_flow:
+        column, end = get_column(file, node.start), _find_item_end(node.items[-1])
+        edits = list[TextEdit]()
+    elif isinstance(node, YamlSequence) and node.items:
+        raise EditError("the list is written in brackets")
+    else:
+        column, end = get_column(file, key.start) + 2, find_line_end(file, node.end)
+        edits = [TextEdit(file, _find_colon(key) + 1, node.end, "")]
+    text = f"{get_newline(file)}{' ' * (column + 2)}".join(lines)
+    return [*edits, TextEdit(file, end, end, f"{get_newline(file)}{' ' * column}- {text}")]
+
+
 def format_flow(entries: Entries) -> str:
     """Format a mapping in braces."""
     return f"{{{', '.join(entries)}}}"

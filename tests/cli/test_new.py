@@ -39,6 +39,14 @@ def test_new_writes_the_function_next_to_the_pipeline(headrace: Headrace) -> Non
     ]
 
 
+@pytest.mark.parametrize("template", find_templates())
+def test_a_starter_pipeline_passes_its_test(headrace: Headrace, template: str) -> None:
+    headrace("new", template, "mine.yaml")
+    ran = headrace("test", "mine.yaml")
+    assert (ran.status, ran.err.startswith("1 test: 1 passed")) == (0, True), ran.out + ran.err
+    assert "run by: headrace test mine.yaml" in Path("mine.yaml").read_text("utf-8")
+
+
 @pytest.mark.parametrize("there", ["python.yaml", "score.py"])
 def test_nothing_is_overwritten(headrace: Headrace, there: str) -> None:
     Path(there).write_text("mine")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -79,6 +80,19 @@ class CheckedPipeline:
     def is_valid(self) -> bool:
         """Whether the pipeline can run: there are no errors."""
         return all(problem.severity == "warning" for problem in self.problems)
+
+    def plan_as_before(self) -> tuple[LoadedPipeline, Plan] | None:
+        """Return the pipeline and its plan as of earlier versions, if that is another plan.
+
+        State of such a plan can only be resumed with it (decision 0057).
+        """
+        from headrace.core.plan import build_plan
+
+        inputs = replace(self.loaded_pipeline.inputs, keeps_join_keys=True)
+        loaded = replace(self.loaded_pipeline, inputs=inputs)
+        plan, _ = build_plan(loaded)
+        assert plan is not None and self.plan is not None, "the pipeline is valid"
+        return None if plan.parts == self.plan.parts else (loaded, plan)
 
 
 def check_pipeline(path: str, overrides: Sequence[str]) -> CheckedPipeline:

@@ -7,8 +7,8 @@ without them. They share the loading of the pipeline, the launch of a job, and t
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,14 @@ from headrace.cli.run_options import RunOptions
 
 if TYPE_CHECKING:
     from headrace.cli.control.job_summary import JobSummary
+    from headrace.cli.job_restore import PreparedJob
     from headrace.cli.pipeline_file import CheckedPipeline
     from headrace.cli.run_report import RunReport
     from headrace.core.coordination.events import JobEvent
     from headrace.core.job.job import Job
     from headrace.core.job.launch import LaunchOptions, Watcher
     from headrace.core.job.signals import SignalHandler
+    from headrace.core.pipeline.loader import LoadedPipeline
     from headrace.core.pipeline.settings import Buffer, Settings
     from headrace.core.plan import Plan
 
@@ -190,7 +192,11 @@ def run_resumable(
 
     settings, summary = checked.pipeline.settings, _summarize_job(options, plan)
     check = partial(_check_connectors, plan, launch.folder, options)
-    with prepare_job(plan, settings, options, record_event, check) as job:
+    prepare = partial(
+        prepare_job, settings=settings, options=options, report=record_event, check=check
+    )
+    with ExitStack() as stack:
+        job, loaded, plan = _enter_job(stack, prepare, checked, plan)
         if job is None:
             report.report_already_finished()
             return 0
@@ -200,11 +206,33 @@ def run_resumable(
             initial_checkpoint=job.restored_checkpoint,
             job_id=job.job,
         )
-        launch = add_control(launch, job.home, checked.loaded_pipeline, summary, record_event)
-        launch = add_workers(launch, checked.loaded_pipeline, plan, job.home, record_event)
+        launch = add_control(launch, job.home, loaded, summary, record_event)
+        launch = add_workers(launch, loaded, plan, job.home, record_event)
         status = _launch_job(plan, settings, launch, report, job.home.state_folder)
         job.finish()
     return status
+
+
+def _enter_job(
+    stack: ExitStack,
+    prepare: Callable[[Plan], AbstractContextManager[PreparedJob | None]],
+    checked: CheckedPipeline,
+    plan: Plan,
+) -> tuple[PreparedJob | None, LoadedPipeline, Plan]:
+    """Prepare a job with the plan, or with that of earlier versions if its state is of that."""
+    from headrace.core.api.snapshots import RefusedSnapshot
+
+    try:
+        return stack.enter_context(prepare(plan)), checked.loaded_pipeline, plan
+    except RefusedSnapshot as refused:
+        before = checked.plan_as_before()
+        if before is None:
+            raise
+        loaded, plan = before
+        try:
+            return stack.enter_context(prepare(plan)), loaded, plan
+        except RefusedSnapshot:
+            raise refused from None
 
 
 def run_ephemeral(plan: Plan, settings: Settings, launch: LaunchOptions, report: RunReport) -> int:

@@ -36,6 +36,8 @@ class PipelineInputs:
     env: Mapping[str, str] = field(repr=False)
     files: Mapping[Path, str] = field(repr=False)
     """The texts of the files that the document names in `${...}`."""
+    keeps_join_keys: bool = False
+    """Whether full joins of tables have keys as in earlier versions, whose state is resumed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,8 @@ def build_plan(
     problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
     if any(problem.severity == "error" for problem in problems):
         return None, problems
-    parts = builder.rebuild_without_keys(parts)
+    if not loaded.inputs.keeps_join_keys:
+        parts = builder.rebuild_without_keys(parts)
     parts = mark_ordered_streams(push_down(parts))
     between = build_edges(parts)
     pipeline = loaded.pipeline

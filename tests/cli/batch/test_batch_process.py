@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli.command_process import start_headrace
 from tests.support.cli.processes import ended, limited, met, send_again
 from tests.support.java import FOR_ALL
 
@@ -45,6 +46,7 @@ def mapped(row):
 # The programs of a machine that Spark is started with.
 NEEDED = ("bash", "dirname", "env", "sh", "cat", "ps", "uname", "hostname")
 LONGEST_S = 600.0
+RUN = ("run", "p.yaml", "--batch", "--master", "local[2]")
 
 
 def no_java(folder: Path) -> dict[str, str]:
@@ -57,18 +59,20 @@ def no_java(folder: Path) -> dict[str, str]:
     return {"PATH": str(programs), "HOME": str(folder), **FOR_ALL}
 
 
-def start(folder: Path, function: str, environment: dict[str, str]) -> subprocess.Popen[str]:
+def write_files(folder: Path, function: str) -> None:
+    """Write the pipeline and its function."""
     (folder / "p.yaml").write_text(PIPELINE)
     (folder / "mapping.py").write_text(function)
-    command = [sys.executable, "-P", "-m", "headrace.cli", "run", "p.yaml", "--batch"]
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    """Start a batch that waits for somebody to read the pipe `pipe`."""
+    write_files(folder, WAITING)
+    for name in ("pipe", "never"):
+        os.mkfifo(folder / name)
     pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        [*command, "--master", "local[2]"],
-        cwd=folder,
-        env=environment,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
+    process = start_headrace(
+        *RUN, cwd=folder, env=os.environ | FOR_ALL, stdout=pipe, stderr=pipe, text=True
     )
     return limited(process, LONGEST_S)
 
@@ -82,25 +86,30 @@ def written(folder: Path) -> Sequence[str]:
 def test_it_runs_where_there_is_no_java_and_says_nothing_that_spark_says(tmp_path: Path) -> None:
     # What is in the working directory is not imported for what Python has.
     (tmp_path / "logging.py").write_text("raise SystemExit(7)\n")
-    process = start(tmp_path, TALKING, no_java(tmp_path))
-    out, err = ended(process)
-    assert process.returncode == 0, err
+    write_files(tmp_path, TALKING)
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "headrace.cli", *RUN],
+        cwd=tmp_path,
+        env=no_java(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+    )
+    assert ran.returncode == 0, ran.stderr
     assert written(tmp_path) == [
         '{"k":0,"n":334,"total":166833}',
         '{"k":1,"n":333,"total":166167}',
         '{"k":2,"n":333,"total":166500}',
     ]
-    last = [line for line in err.splitlines() if " s  " not in line]
-    assert out == ""
+    last = [line for line in ran.stderr.splitlines() if " s  " not in line]
+    assert ran.stdout == ""
     assert [line.split()[0] for line in last] == ["rows", "ids", "out", "done"]
     home = tmp_path / ".headrace" / "small" / "batch"
     assert [path.name for path in home.rglob("*") if path.is_file()] == ["lock"]
 
 
 def test_the_second_ctrl_c_ends_it_whatever_spark_does(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    os.mkfifo(tmp_path / "never")
-    process = start(tmp_path, WAITING, os.environ | FOR_ALL)
+    process = start(tmp_path)
     with met(tmp_path / "pipe", "r", LONGEST_S):
         process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
@@ -118,9 +127,7 @@ def test_the_second_ctrl_c_ends_it_whatever_spark_does(tmp_path: Path) -> None:
 
 
 def test_the_first_ctrl_c_cancels_it_and_nothing_is_written(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    os.mkfifo(tmp_path / "never")
-    process = start(tmp_path, WAITING, os.environ | FOR_ALL)
+    process = start(tmp_path)
     with met(tmp_path / "pipe", "r", LONGEST_S):
         process.send_signal(signal.SIGINT)
     _, err = ended(process)

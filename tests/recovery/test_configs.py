@@ -85,11 +85,16 @@ def undisturbed(
     capsys: pytest.CaptureFixture[str],
     kept: dict[str, Output],
 ) -> Undisturbed:
-    """Each config is run once, in memory: whatever state is kept in, its rows are the same."""
+    """Each config is run once, in memory, its input in the chunks in which it comes.
+
+    Its rows are the same whatever state is kept in, and however the input is cut.
+    """
 
     def rows(name: str) -> Output:
         if name not in kept:
-            lives_of(configs, name, "memory", 0).run()
+            lives = lives_of(configs, name, "memory", 0)
+            lives.connectors, lives.bounds = REGISTRY, ChannelBounds()
+            lives.run()
             kept[name] = files(configs / name), words(capsys.readouterr().out)
             shutil.rmtree(configs.parent / "build", ignore_errors=True)
         return kept[name]

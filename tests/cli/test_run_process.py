@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 
+from tests.support.cli.command_process import start_headrace
 from tests.support.cli.processes import (
     RUN,
     OnTerminal,
@@ -55,9 +56,6 @@ steps:
 sinks:
   out: {from: mapped, files: {path: out}}
 """
-
-SOON_S = 20.0
-"""A process that does not end by itself is killed after this time."""
 
 PARTS = ["bids", "some", "screen", "kept"]
 
@@ -258,7 +256,7 @@ def test_the_second_signal_ends_it_whatever_a_function_does(tmp_path: Path, body
         f"import threading, time\n\ndef few(rows):\n{begun}    {body}\n"
     )
     os.mkfifo(tmp_path / "begun")
-    process = start(tmp_path, "p.yaml", longest_s=SOON_S)
+    process = start(tmp_path, "p.yaml")
     met(tmp_path / "begun", "r").close()
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
@@ -271,7 +269,7 @@ def test_the_second_signal_ends_it_whatever_a_function_does(tmp_path: Path, body
 
 def test_the_second_signal_ends_it_though_nobody_reads_its_rows(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(FINITE + "settings: {checkpoint: {every: 100ms}}\n")
-    process = start(tmp_path, "p.yaml", longest_s=SOON_S)
+    process = start(tmp_path, "p.yaml")
     assert process.stdout is not None and process.stderr is not None
     until_full(process.stdout)
     process.send_signal(signal.SIGINT)
@@ -292,7 +290,7 @@ def test_signals_count_though_nobody_reads_what_it_says(stuck: Path) -> None:
         while True:
             os.write(writing, bytes(4096))
     os.set_blocking(writing, True)
-    process = limited(subprocess.Popen([*RUN, "p.yaml"], cwd=stuck, stderr=writing), SOON_S)
+    process = limited(start_headrace("run", "p.yaml", cwd=stuck, stderr=writing))
     met(stuck / "begun", "r").close()
     process.send_signal(signal.SIGINT)
     send_again(process, signal.SIGINT)

@@ -25,7 +25,7 @@ from tests.support.kafka.proxy import INITIALISE, LISTENERS, Harm, Proxied, betw
 from tests.support.kafka.topics import Topics
 
 ROWS = 20_000
-SOON_S = 10.0
+SOON_S = 60.0
 """Far less than the timeout of a transaction."""
 
 PIPELINE = f"""\

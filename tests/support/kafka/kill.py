@@ -44,7 +44,7 @@ LONGEST_S = 4.0
 """A life that is not ended before that is ended then."""
 LOOK_S = 0.005
 DONE_S = 180.0
-SETTLED_S = 10.0
+SETTLED_S = 60.0
 HOWS = ("time", "time", "manifest", "note", "fault", "fault", "stop", "saved", "at once", "frozen")
 ENDS = {
     "stop": (-signal.SIGTERM, -9),

@@ -60,6 +60,8 @@ class TableRecords:
         deletes, errors = _read_changes(frame)
         is_old = _find_old_rows(frame)
         for field in self._required:
+            if not frame[field.name].null_count():
+                continue
             message = f'column "{field.name}": wanted {field.type} not null, got null'
             times_all = self._table.has_versions and field.name == self._event_time
             missing = frame[field.name].is_null() & ~(is_old if times_all else deletes)
@@ -71,7 +73,7 @@ class TableRecords:
             BadRecord(errors[row], position, format_row_text(frame.row(row, named=True)))
             for row, position in zip(found, chunk.locate_rows(found), strict=True)
         ]
-        good = ~pl.int_range(frame.height, eager=True).is_in(sorted(errors))
+        good = pl.Series([True]).new_from_index(0, frame.height).scatter(found, False)
         kept = good
         if self._table.sequence is None:
             kept &= ~_find_same_row_updates(frame, self._table.key, good)

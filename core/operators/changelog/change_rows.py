@@ -13,7 +13,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import KEY, Redistribution, StepState
-from headrace.core.operators.changelog.conversion import RetractionsOperator, UpsertsOperator
+from headrace.core.operators.changelog.conversion import (
+    OLD_PREFIX,
+    RetractionsOperator,
+    UpsertsOperator,
+)
 from headrace.core.operators.changelog.weighted_rows import (
     WeightedRows,
     consolidate,
@@ -38,9 +42,6 @@ from headrace.core.types.elements import DELETE, WEIGHT
 
 if TYPE_CHECKING:
     import polars as pl
-
-OLD_PREFIX = "__old."
-"""The prefix of the columns of the row that a change replaces."""
 
 SEQUENCE_STATE = "sequence"
 """The name of the entries with the last number of each subtask."""

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 CURRENT_ROW = "__row"
 """The state column with the current row of a key."""
 
+OLD_PREFIX = "__old."
+"""The prefix of the columns of the row that a change replaces."""
+
 LIST_PREFIX = "__all."
 """The prefix of the state columns with the values of the rows of a key, in order of arrival."""
 
@@ -79,12 +82,24 @@ class RetractionsOperator(StatelessOperator):
         found = self._table.find(changes[KEY])
         old = found.select(KEY, CURRENT_ROW).unnest(CURRENT_ROW)
         new = gather_rows(changes, found[KEY_INDEX])
-        differs = reduce(or_, (new[name].ne_missing(old[name]) for name in self._compared))
+        differs = self._find_differing(old, new)
         is_new = pl.repeat(True, changes.height, eager=True).scatter(found[KEY_INDEX], differs)
         removed = old.hstack([new[DELETE]]).filter(new[DELETE] | differs)
         added = changes.filter(is_new & ~changes[DELETE])
         self._store_rows(removed, added)
         yield from self._emit_rows(removed, added)
+
+    def _find_differing(self, old: pl.DataFrame, new: pl.DataFrame) -> pl.Series:
+        """Return a mask of the rows that are not equal; Polars plans all comparisons at once."""
+        import polars as pl
+
+        before = (old[name].alias(f"{OLD_PREFIX}{name}") for name in self._compared)
+        both = pl.DataFrame([*(new[name] for name in self._compared), *before])
+        differ = (
+            pl.col(name).ne_missing(pl.col(f"{OLD_PREFIX}{name}")).alias(name)
+            for name in self._compared
+        )
+        return reduce(or_, both.select_seq(*differ).get_columns())
 
     def _store_rows(self, removed: pl.DataFrame, added: pl.DataFrame) -> None:
         import polars as pl

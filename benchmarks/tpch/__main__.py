@@ -3,8 +3,9 @@
 Each query runs over the logs of changes of its tables, on one core; the result after all changes
 has to be that of DuckDB over the final tables. A line for each query: thousands of changes a second
 of CPU, without the start, the CPU seconds, and the rows of the result.
+With `--state` the bytes of the state follow, all and for each row that the tables have in the end.
 With `--kill` a query runs with checkpoints, is killed twice, and resumes at parallelism 3 and 1.
-`python -m benchmarks.tpch [--kill] [SCALE] [QUERY...]`
+`python -m benchmarks.tpch [--kill | --state] [SCALE] [QUERY...]`
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from time import sleep
 import polars as pl
 
 from benchmarks.timing import compile_all, measure
-from benchmarks.tpch.pipelines import QUERIES, Row, compute_rows, round_numbers, write_pipeline
+from benchmarks.tpch.pipelines import (
+    QUERIES,
+    Row,
+    compute_rows,
+    list_tables,
+    round_numbers,
+    write_pipeline,
+)
+from benchmarks.tpch.state_size import measure_state
 from benchmarks.tpch.tables import find_rows, generate, make_log, write_log
 
 SEED = 7
@@ -34,7 +43,7 @@ SEED = 7
 def main(*arguments: str) -> None:
     """Print a line for each query."""
     compile_all()
-    names = [each for each in arguments if each != "--kill"]
+    names = [each for each in arguments if not each.startswith("--")]
     scale = float(names.pop(0)) if names and names[0] not in QUERIES else 0.1
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -50,7 +59,12 @@ def main(*arguments: str) -> None:
             if "--kill" in arguments:
                 print(query, "killed", *_run_killed(root, query), end=" ")
             else:
-                print(query, *_measure(root, query, logs), end=" ")
+                print(query, *_measure(root, query, logs), end=" ", flush=True)
+            if "--state" in arguments:
+                changes = sum(logs[name].height for name in list_tables(query))
+                size = measure_state(root, query, changes)
+                rows = sum(tables[name].height for name in list_tables(query))
+                print(f"{size / 1e6:.1f} MB, {size / rows:.0f} bytes/row", end=" ")
             print(_compare(root, query, tables), flush=True)
 
 
@@ -59,8 +73,7 @@ def _measure(root: Path, query: str, logs: Mapping[str, pl.DataFrame]) -> list[s
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     start = min(measure(_command(root / "empty", query)).cpu_s for _ in range(2))
     took = measure(_command(root, query)).cpu_s - start
-    text = (root / f"{query}.yaml").read_text()
-    changes = sum(log.height for name, log in logs.items() if f"\n  {name}:\n" in text)
+    changes = sum(logs[name].height for name in list_tables(query))
     return [f"{changes / took / 1000:.0f} k/s", f"{took:.1f} s"]
 
 

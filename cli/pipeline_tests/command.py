@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ from headrace.cli.command_group import WholeNumber
 from headrace.cli.completion import PipelineFile
 from headrace.cli.errors import Refusal
 from headrace.cli.pipeline_file import add_set_option, paint_problem
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.cli.pipeline_tests.case_run import CaseRunner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -30,6 +30,7 @@ from headrace.core.testing.bound_tests import EVENT_WORDS, BoundTest
 from headrace.core.testing.row_text import RowWriter, UnwritableValue, write_text
 from headrace.core.testing.typed_rows import list_record_columns
 from headrace.core.testing.visible_rows import Row
+from headrace.core.types.lazy_dataclass import dataclass
 
 Run: TypeAlias = "Callable[[BoundTest], CaseResult]"
 """Runs a test, and finds the edits with which it passes."""

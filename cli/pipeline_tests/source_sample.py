@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.plan import Plan, nodes
 from headrace.core.testing.typed_rows import list_record_columns
 from headrace.core.testing.visible_rows import Row
+from headrace.core.types.lazy_dataclass import dataclass
 
 PATIENCE_S = 10.0
 """The time after which a source is left that has no further records."""

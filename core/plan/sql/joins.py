@@ -221,12 +221,17 @@ class Joiner:
     def find_bounds(
         self, sides: JoinSides, conditions: list[SyntaxNode], *, as_of: bool = False
     ) -> WithinBounds | None:
-        """Return the bounds in time that conditions set to both inputs, if they do."""
+        """Return the bounds in time that conditions set to both inputs, if they do.
+
+        The rows of a table that changes match whenever they come, so there they are conditions.
+        """
         inputs = (sides.left, sides.right)
-        if not all(each.has_event_time for each in inputs):
+        is_append = all(isinstance(each.kind, nodes.Append) for each in inputs)
+        if not all(each.has_event_time for each in inputs) or not (as_of or is_append):
             return None
-        may_be_equal = not as_of and all(isinstance(each.kind, nodes.Append) for each in inputs)
-        return find_time_bounds(conditions, sides.scope, sides.names[0], may_be_equal=may_be_equal)
+        return find_time_bounds(
+            conditions, sides.scope, sides.names[0], may_be_equal=is_append and not as_of
+        )
 
     def _list_using(self, written: JoinedTable, sides: JoinSides) -> list[str]:
         """Return the columns of `using`, or those of both sides for a natural join."""

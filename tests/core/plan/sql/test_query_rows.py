@@ -183,3 +183,49 @@ def test_names_in_an_order_mean_columns_of_the_result_first(headrace: Headrace) 
     }.items():
         ran = headrace("query", query, "--format", "json")
         assert [json.loads(line) for line in ran.out.splitlines()] == [wanted], ran.err
+
+
+TIMED = """
+name: t
+sources:
+  orders:
+    files: {path: orders.jsonl}
+    schema: {id: bigint, customer: string, at: timestamp}
+    event_time: at
+    table: {key: id}
+  clicks:
+    files: {path: clicks.jsonl}
+    schema: {customer: string, ms: bigint, at: timestamp}
+    event_time: at
+sinks:
+  out: {from: clicks, console: {}}
+"""
+
+
+def test_bounds_in_time_of_a_table_that_changes_are_conditions(headrace: Headrace) -> None:
+    folder = Path()
+    (folder / "p.yaml").write_text(TIMED)
+    files = {
+        "orders": [
+            {"id": 1, "customer": "ann", "at": "2026-01-01T10:00:00Z"},
+            {"id": 2, "customer": "ann", "at": "2026-01-01T12:00:00Z"},
+            {"id": 2, "customer": "ann", "at": "2026-01-01T13:00:00Z"},
+            {"id": 3, "customer": "ann", "at": "2026-01-01T10:00:00Z"},
+            {"id": 3, "_change": "delete"},
+        ],
+        "clicks": [
+            {"customer": "ann", "ms": ms, "at": f"2026-01-01T{hour}Z"}
+            for ms, hour in ((1, "09:59:59"), (2, "10:30:00"), (3, "12:30:00"), (4, "14:00:00"))
+        ],
+    }
+    for name, rows in files.items():
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text)
+    query = (
+        "select o.id, c.ms from orders o left join clicks c on o.customer = c.customer "
+        "and c.at between o.at and o.at + interval 1 hour"
+    )
+    ran = headrace("query", "-f", "p.yaml", query, "--format", "json")
+    assert ran.status == 0, ran.err
+    found = [json.loads(line) for line in ran.out.splitlines()]
+    assert sorted((row["id"], row["ms"]) for row in found) == [(1, 2), (2, 4)]

@@ -6,6 +6,7 @@ ordered by and is no column of the result becomes a hidden one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,13 +16,20 @@ from headrace.core.expressions.parsing.syntax_tree import (
     SortItem,
     Star,
     SyntaxNode,
-    find_free_names,
     walk,
 )
-from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
+from headrace.core.expressions.typed import ExpressionError, ExpressionErrors, Span
+from headrace.core.plan.sql.result_order import find_order_parts
 from headrace.core.queries import parse_query, run_query, type_query
 from headrace.core.queries.typed_query import is_aggregate
-from headrace.core.sql.syntax_tree import Query, QueryBody, Select, SelectItem, SetOperation
+from headrace.core.sql.syntax_tree import (
+    Query,
+    QueryBody,
+    Select,
+    SelectItem,
+    SetOperation,
+    list_table_aliases,
+)
 from headrace.core.types.data_types import INT, Schema, quote_name
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -135,20 +143,41 @@ def _find_column(node: SyntaxNode, query: Query, sql: str, added: list[SelectIte
     if isinstance(node, Name) and (not items or has_star or node.name in named):
         return node.name
     text = _cut(sql, node)
+    is_open = isinstance(body, Select) and not body.is_distinct
     names = {item.name for item in _list_items(body)}
-    free = {each.name for each in find_free_names(node)}
-    if free and free <= names and not any(map(is_aggregate, walk(node))):
+    tables = list_table_aliases(body.table) if isinstance(body, Select) else []
+    parts = find_order_parts(node, names | named, tables)
+    if parts.results and not parts.others:
         return ResultExpression(text)
     for item in (*items, *added):
         if _cut(sql, item.expression) == text:
             return item.name
-    if not isinstance(body, Select) or body.is_distinct:
-        what = "select distinct" if isinstance(body, Select) else "a union"
-        message = f"after {what}, only columns of the result can be ordered by"
-        raise ExpressionError(message, node.span)
-    name = f"order by {text}"
+    if is_open and not parts.results:
+        return _add_column(node, sql, added)
+    if is_open:
+        columns = {each.span: _find_column(each, query, sql, added) for each in parts.others}
+        return ResultExpression(_write_over(node, sql, columns))
+    if has_star and isinstance(body, Select) and not any(map(is_aggregate, walk(node))):
+        return ResultExpression(text)
+    what = "select distinct" if isinstance(body, Select) else "a union"
+    message = f"after {what}, only columns of the result can be ordered by"
+    raise ExpressionError(message, node.span)
+
+
+def _add_column(node: SyntaxNode, sql: str, added: list[SelectItem]) -> str:
+    """Add a hidden column to the result, and return its name."""
+    name = f"order by {_cut(sql, node)}"
     added.append(SelectItem(node, name, node.span, (Name(node.span, name),)))
     return name
+
+
+def _write_over(node: SyntaxNode, sql: str, columns: Mapping[Span, ResultColumn]) -> str:
+    """Return an expression with columns of the result in place of what is at these places."""
+    text, at = "", node.span.start
+    for span in sorted(columns, key=lambda each: each.start):
+        text += sql[at : span.start] + quote_name(str(columns[span]))
+        at = span.end
+    return text + sql[at : node.span.end]
 
 
 def _list_items(body: QueryBody) -> tuple[SelectItem, ...]:

@@ -58,6 +58,20 @@ def list_files(folder: Path) -> set[Path]:
         ("select id, amount from 'orders/*' order by 2, id", "id,amount\n4,\n2,5\n3,7\n1,20\n"),
         ("select id from 'orders/*' order by amount % 7 desc limit 2", "id\n1\n2\n"),
         ("select id from 'orders/*' order by id limit 2 offset 1", "id\n2\n3\n"),
+        (
+            "select city, count(*) as n from 'orders/*' group by 1 order by n * 9 + max(id) desc",
+            "city,n\nWien,2\n,1\nRoma,1\n",
+        ),
+        ("select id as n from 'orders/*' order by n * amount desc, amount", "n\n3\n1\n2\n4\n"),
+        (
+            "select *, id % 2 as odd from 'orders/1.jsonl' order by odd + amount",
+            "id,city,amount,at,odd\n2,Roma,5,2026-01-01T00:00:05Z,0\n"
+            "1,Wien,20,2026-01-01T00:00:00Z,1\n",
+        ),
+        (
+            "select distinct * from cities.csv order by people % 1000000 limit 1",
+            "city,people\nWien,2000000\n",
+        ),
         ("select * from cities.csv limit 1", "city,people\nWien,2000000\n"),
         (
             "with large as (select distinct city from 'orders/*' where amount > 6)"

@@ -12,7 +12,7 @@ Those inside of aggregates and of `group by` are values of the rows that are gro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -90,6 +90,21 @@ def lift_queries(select: Select) -> Select:
     table = DerivedTable(select.span, Query(select.span, inner), GROUPS, select.span)
     places = {key: select.places[key] for key in ("select", "having") if key in select.places}
     return Select(select.span, around, table, select.is_distinct, where=where, places=places)
+
+
+def add_aggregates(select: Select, nodes: Iterable[SyntaxNode]) -> tuple[SelectItem, ...]:
+    """Return the columns that a `select` with queries around its groups needs in addition, as
+    these nodes read aggregates which are not among its columns."""
+    if lift_queries(select) is select:
+        return ()
+    known = {comparable_text(item.expression) for item in select.items}
+    calls = (each for node in nodes for each in walk(node) if is_aggregate(each))
+    added = {comparable_text(call): call for call in calls}
+    return tuple(
+        SelectItem(call, f"order by {text}", call.span)
+        for text, call in added.items()
+        if text not in known
+    )
 
 
 def write_out_positions(select: Select) -> GroupBy | None:

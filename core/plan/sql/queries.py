@@ -19,6 +19,7 @@ from headrace.core.pipeline.clauses.keyed import Top
 from headrace.core.pipeline.text import TextPart
 from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.sql.conditions import has_query
+from headrace.core.plan.sql.grouped_queries import add_aggregates
 from headrace.core.plan.sql.items import (
     Item,
     expand_items,
@@ -29,6 +30,7 @@ from headrace.core.plan.sql.items import (
 )
 from headrace.core.plan.sql.lookup_joins import refuse_lookup_name
 from headrace.core.plan.sql.rankings import limit_query, write_sort_item
+from headrace.core.plan.sql.result_order import find_order_parts
 from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.selects import NamedQueries, SelectBuilder
 from headrace.core.plan.sql.set_operations import SetOperationBuilder
@@ -122,21 +124,17 @@ class QueryCompiler:
     def _build_first_rows(self, query: Query, path: tuple[str, ...]) -> Draft:
         """Return the first rows in an order, without their rank."""
         texts, places = self.texts, query.places
-        if not query.order_by or query.limit is None:
-            word = "order" if query.order_by else "limit" if query.limit is not None else "offset"
-            message = {
-                "order": "order by without limit is not supported: a stream has no order",
-                "limit": "limit without order by is not supported",
-                "offset": "offset without order by and limit is not supported",
-            }[word]
-            raise texts.reject(message, places[word], LIMIT_HINT)
-        if query.limit == 0:
-            raise texts.reject("limit 0 leaves no row", places["limit"])
+        self._check_limit(query)
+        assert query.limit is not None, "it was checked"
         hidden: list[Item] = []
         order: list[tuple[SortItem, list[TextPart]]] = []
         body = query.body
         if isinstance(body, Select):
             extra = None if body.is_distinct else hidden
+            nodes = (each.expression for each in query.order_by)
+            added = () if extra is None else add_aggregates(body, nodes)
+            hidden += (Item(each.name, each.name_span, each.expression) for each in added)
+            body = replace(body, items=(*body.items, *added))
             builder = self._selects(path)
             draft = builder.build(
                 body, lambda scope: self._find_order(query, body, scope, order, extra)
@@ -164,6 +162,20 @@ class QueryCompiler:
         assert names, "a result has columns"
         return draft
 
+    def _check_limit(self, query: Query) -> None:
+        """Refuse an order without a limit, and a limit without an order. Raises RejectedQuery."""
+        texts, places = self.texts, query.places
+        if not query.order_by or query.limit is None:
+            word = "order" if query.order_by else "limit" if query.limit is not None else "offset"
+            message = {
+                "order": "order by without limit is not supported: a stream has no order",
+                "limit": "limit without order by is not supported",
+                "offset": "offset without order by and limit is not supported",
+            }[word]
+            raise texts.reject(message, places[word], LIMIT_HINT)
+        if query.limit == 0:
+            raise texts.reject("limit 0 leaves no row", places["limit"])
+
     def _find_order(
         self,
         query: Query,
@@ -182,18 +194,33 @@ class QueryCompiler:
             node = each.expression
             is_of_result = self._reads_results(node, items, scope)
             item = None if is_of_result else self._find_item(node, items, scope, added)
-            if item is None and (hidden is None or is_of_result):
-                where = "after select distinct" if hidden is None else "beside names of the result"
-                order.append((each, self._order_by_result(node, items, where)))
-                continue
-            if item is None:
-                name = f"order by {self.texts.cut(node.span)}"
-                item = Item(name, node.span, node)
-                added.append(item)
-            order.append((each, _write_column(node, item.name)))
+            if item is None and hidden is None:
+                order.append((each, self._order_by_result(node, items, "after select distinct")))
+            elif item is None and (is_of_result or hidden):
+                order.append((each, self._order_by_both(node, items, scope, added)))
+            else:
+                item = item or self._add_item(node, added)
+                order.append((each, _write_column(node, item.name)))
         if hidden is not None:
             hidden.extend(added)
         return added
+
+    def _order_by_both(
+        self, node: SyntaxNode, items: list[Item], scope: Scope, added: list[Item]
+    ) -> list[TextPart]:
+        """Return the parts of an expression of `order by` over columns of the result and others,
+        which are added."""
+        parts = find_order_parts(node, {item.name for item in items}, scope.tables)
+        columns = {each.span: quote_name(each.name) for each in parts.results}
+        for each in parts.others:
+            item = self._find_item(each, items, scope, added) or self._add_item(each, added)
+            columns[each.span] = quote_name(item.name)
+        return self.texts.parts(node, Scope(), lambda each, _: columns.get(each.span))
+
+    def _add_item(self, node: SyntaxNode, added: list[Item]) -> Item:
+        item = Item(f"order by {self.texts.cut(node.span)}", node.span, node)
+        added.append(item)
+        return item
 
     def _find_item(
         self, node: SyntaxNode, items: list[Item], scope: Scope, added: list[Item]

@@ -317,11 +317,19 @@ MISTAKES = {
         ],
     ),
     "order by the result and the rows": (
-        "select customer, count(*) as n from orders group by customer order by n + max(amount)"
-        " limit 3",
+        "select distinct customer as c from orders order by c + max(amount) limit 3",
         [
-            "n + max(amount): beside names of the result, only columns of the result can be ordered"
-            " by [they are customer, n]"
+            "c + max(amount): after select distinct, only columns of the result can be ordered by"
+            " [they are c]"
+        ],
+    ),
+    "unknown column beside the result": (
+        "select customer as c, count(*) as n from orders group by customer order by n + amount, c +"
+        " summ(id) limit 3",
+        [
+            'amount: "amount" is neither in group by nor inside an aggregate'
+            " [add it to group by, or write first(amount)]",
+            'summ: unknown function "summ" [did you mean "sum"?]',
         ],
     ),
     "in below or by an inequality": (

@@ -135,6 +135,12 @@ QUERIES = [
     "select distinct x % 2 as id, s as v from {t} order by length(v) + id desc, v limit 2",
     "select id, x as v from {t} union all select y, z from u order by id + v desc, id limit 3",
     "select x as id, count(*) as v from {t} group by x order by v % 2, id desc limit 2",
+    "select x as id, count(*) as v from {t} group by x order by v desc, max({t}.id) limit 2",
+    "select x as id, sum(x) as v from {t} group by x order by"
+    " cast(v as double) / count(*) + min({t}.id) desc nulls last, x limit 2",
+    "select id + 1 as id, id % 2 as v from {t} order by v * x desc nulls last, {t}.id + id limit 3",
+    "select x as id, sum(x) - (select max(y) from u) as v from {t} group by x"
+    " order by max(s) || 'b' desc nulls last, id nulls last limit 2",
 ]
 
 

@@ -71,17 +71,16 @@ def find_blobs(document: object) -> Iterator[Blob]:
 def _add_blobs(document: object, found: list[Blob]) -> None:
     """Add all blobs that a document names; most of what is in documents are scalars."""
     inside: Iterable[object] = ()
-    if type(document) in _SCALARS:
-        return
-    if isinstance(document, Mapping):
+    if type(document) is dict or isinstance(document, Mapping):
         if "blob" in document and (blobs := [*_match_blob(document)]):
             found.extend(blobs)
             return
         inside = document.values()
-    elif isinstance(document, list | tuple):
+    elif isinstance(document, (list, tuple)):
         inside = document
     for item in inside:
-        _add_blobs(item, found)
+        if type(item) not in _SCALARS:
+            _add_blobs(item, found)
 
 
 def _match_blob(document: object) -> Iterator[Blob]:

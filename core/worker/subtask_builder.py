@@ -222,7 +222,10 @@ class SubtaskBuilder:
         *,
         is_restored: bool,
     ) -> list[SubtaskOperators]:
-        """Build the operators of each subtask, several at a time if there are states to restore."""
+        """Build the operators of each subtask.
+
+        If there are states to restore, and threads, several are built at a time.
+        """
 
         def compile_subtask(subtask: tuple[SubtaskId, nodes.Task]) -> SubtaskOperators:
             id, task = subtask
@@ -233,7 +236,7 @@ class SubtaskBuilder:
             )
             return compile_steps(steps, self._operator_context, subtask_slice)
 
-        if not states:
+        if not states or self._run_context.kernel_executor.executor is None:
             return [compile_subtask(subtask) for subtask in subtasks]
         with ThreadPoolExecutor(RESTORE_THREADS) as pool:
             return list(pool.map(compile_subtask, subtasks))

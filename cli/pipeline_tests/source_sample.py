@@ -64,7 +64,7 @@ def read_samples(plan: Plan, folder: Path, limit: int) -> Sequence[SourceSample]
         context = RunContext(folder, uuid4().hex, executor, limit, pipeline_name=str(plan.name))
         try:
             return asyncio.run(read())
-        except* Exception as group:
+        except ExceptionGroup as group:
             raise _find_first(group) from None
 
 

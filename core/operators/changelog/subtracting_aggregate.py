@@ -228,8 +228,11 @@ class SubtractingAggregateOperator(StatelessOperator):
         return self._grouping.encode_keys(self._fold.fold_changes(rows, by))
 
     def _store_states(self, states: pl.DataFrame) -> None:
-        """Store the states of groups; a group without rows, and without sums, has none."""
-        is_nothing = self._fold.mask_nothing(states)
+        """Store the states of groups; a group without rows, and without sums, is removed.
+
+        With a `ttl` it is removed when it expires: until then its newest row counts.
+        """
+        is_nothing = self._fold.mask_nothing(states) & (not self._expiry)
         there = states.filter(~is_nothing)
         if there.height:
             self._table.put(there.select(KEY, *self._state_columns, IS_EMITTED, *self._expiry))

@@ -17,6 +17,8 @@ from headrace.core.plan.nodes.windows import Count, Session, Window
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.operators.changelog.expiring_groups import PagedGroupsOperator
+
 
 def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext) -> Operator:
     """Build the operator of a keyed operation, over the state of its subtask."""
@@ -49,11 +51,11 @@ def _build_top(operation: nodes.Top, context: KeyedContext) -> Operator:
     if operation.has_ties:
         from headrace.core.operators.changelog.tied_top import TiedTopOperator
 
-        return TiedTopOperator(operation, context)
+        return _expire_groups(TiedTopOperator(operation, context), operation, context)
     if operation.reads_retractions:
         from headrace.core.operators.changelog.retraction_top import RetractionTopOperator
 
-        return RetractionTopOperator(operation, context)
+        return _expire_groups(RetractionTopOperator(operation, context), operation, context)
     if operation.changelog_key is not None:
         from headrace.core.operators.changelog.top import ChangelogTopOperator
 
@@ -61,6 +63,17 @@ def _build_top(operation: nodes.Top, context: KeyedContext) -> Operator:
     from headrace.core.operators.running_results import RunningTopOperator
 
     return RunningTopOperator(operation, context)
+
+
+def _expire_groups(
+    operator: PagedGroupsOperator, operation: nodes.Aggregate | nodes.Top, context: KeyedContext
+) -> Operator:
+    """Return an operator that stores pages, with the expiry of its groups if they have a `ttl`."""
+    if operation.ttl is None:
+        return operator
+    from headrace.core.operators.changelog.expiring_groups import ExpiringGroupsOperator
+
+    return ExpiringGroupsOperator(operator, operation.key, operation.ttl.after_us, context)
 
 
 def _build_windowed_top(operation: nodes.Top, window: Window, context: KeyedContext) -> Operator:
@@ -120,7 +133,7 @@ def _build_aggregate(operation: nodes.Aggregate, context: KeyedContext) -> Opera
     if operation.counts_values:
         from headrace.core.operators.changelog.counting_aggregate import CountingAggregateOperator
 
-        return CountingAggregateOperator(operation, context)
+        return _expire_groups(CountingAggregateOperator(operation, context), operation, context)
     if operation.reads_retractions:
         from headrace.core.operators.changelog import subtracting_aggregate
 

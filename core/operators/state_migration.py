@@ -68,6 +68,7 @@ from headrace.core.plan.nodes.windows import Global
 from headrace.core.plan.states import (
     HELD_RIGHT_ROWS,
     HELD_ROWS,
+    NEWEST_STATE,
     get_read_columns,
     get_step_state,
     get_stored_columns,
@@ -107,6 +108,8 @@ def migrate_state(step: nodes.PlanPart, plan: nodes.Plan, frozen: FrozenState) -
         names |= {ROWS_STATE}  # of an older version, which the operator counts or ranks
 
     def migrate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+        if name == NEWEST_STATE:
+            return frame
         for change in changes:
             frame = change(frame)
         return frame

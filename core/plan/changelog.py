@@ -236,9 +236,12 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
             _check_ttl(operation, kind)
             names = tuple(column.name for column in operation.key)
             return Upsert(names, has_deletes=True, has_change_times=True)
-        case Top(window=None, ttl=None) if operation.has_ties:
-            return Retract(kind.key, has_change_times=True)
-        case Top(window=None, ttl=None):
+        case Top(window=None):
+            _check_ttl(operation, kind)
+            if operation.has_ties:
+                # A row that is replaced after its group was forgotten stays.
+                key = kind.key if operation.ttl is None else None
+                return Retract(key, has_change_times=True)
             names = tuple(column.name for column in operation.key)
             if operation.time_column:
                 return Upsert(names, has_deletes=True)
@@ -247,34 +250,23 @@ def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
             _check_table_window(window, kind)
             output = _infer_keyed_kind(operation)
             return replace(output, has_deletes=True) if isinstance(output, Upsert) else output
-        case Top():
-            message = f"ttl does not go with {described}: a row stays until a change deletes it"
-            raise ChangelogNotSupported(message, clause="ttl")
     raise _reject_retractions(operation, kind)
 
 
-def _check_ttl(operation: Aggregate, kind: Retract) -> None:
-    """Check that an aggregate of rows that may be removed can forget a key.
+def _check_ttl(operation: Aggregate | Top, kind: Retract) -> None:
+    """Check that an operation over rows that may be removed can forget a key.
 
     Raises ChangelogNotSupported.
     """
     if operation.ttl is None:
         return
-    described, clause = describe_kind(kind), "ttl"
     if operation.ttl.uses_processing_time:
         message = (
-            f"ttl by the wall clock does not go with {described}: a row and its removal arrive at "
-            "different times"
+            f"ttl by the wall clock does not go with {describe_kind(kind)}: a row and its removal "
+            "arrive at different times"
         )
-        raise ChangelogNotSupported(message, "leave out time: processing", clause)
-    if replace(operation, reads_retractions=True).counts_values:
-        message = (
-            f"ttl goes with {described} only if removed rows can be subtracted, as from counts and "
-            "from sums of integers and decimals"
-        )
-        hint = "leave out ttl, or put the other aggregates into a step of their own"
-        raise ChangelogNotSupported(message, hint, clause)
-    check_own_times(kind, clause)
+        raise ChangelogNotSupported(message, "leave out time: processing", "ttl")
+    check_own_times(kind, "ttl")
 
 
 def _refuse_over(kind: Upsert | Retract) -> ChangelogNotSupported:
@@ -433,9 +425,9 @@ def _infer_keyed_kind(operation: KeyedOperation) -> StreamKind:
                 (*names, *WINDOW_BOUNDS) if window.has_bounds else names, has_deletes=True
             )
         case Top(window=None) if operation.has_ties:
-            if operation.ttl is not None:
-                message = "ttl does not go with ties: a row stays until others take its rank"
-                raise ChangelogNotSupported(message, "leave it out", "ttl")
+            if operation.ttl is not None and operation.ttl.uses_processing_time:
+                message = "ttl by the wall clock does not go with ties"
+                raise ChangelogNotSupported(message, "leave out time: processing", "ttl")
             return Retract(has_change_times=True)
         case Top(window=None):
             return Upsert((*names, RANK_COLUMN), has_change_times=True)

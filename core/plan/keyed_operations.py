@@ -396,7 +396,9 @@ class KeyedOperationBuilder:
             return None
         if written.time == "event" and not self.rows.has_event_time:
             message = "ttl goes by event time, but its input has none"
-            other = "time: processing" if at == "dedup" else "ttl: {after: ..., time: processing}"
+            other = "time: processing"
+            if at == "ttl":
+                other = "ttl: {after: ..., time: processing} if its rows do not change"
             place = self.step.keys_at[at].locate()
             self.report.add(message, place, f"set event_time in the source, or {other}")
         return windows.Ttl(to_microseconds(written.after), written.time == "processing")

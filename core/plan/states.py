@@ -61,6 +61,9 @@ StateShape = Literal["runs", "table", "entries"]
 EMITTED_STATE = "emitted"
 """The name of the table that says whether an aggregate over no rows has emitted its row."""
 
+NEWEST_STATE = "newest"
+"""The name of the runs with the time of the newest row of each group that expires."""
+
 HELD_ROWS, HELD_RIGHT_ROWS, EVENT_TIMERS, WALL_CLOCK_TIMERS = "held", "held_right", "due", "waits"
 """The names of the states in which rows and timers of a user-defined class wait."""
 
@@ -201,6 +204,8 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
             for name, values in keyed.value_sets.items() if isinstance(keyed, Aggregate) else ():
                 shown = ((column, str(type)) for column, type in list_value_columns(values))
                 yield StateDescription(name, "table", (*shown, ("count", "bigint")))
+            if keyed.expires_pages:
+                yield StateDescription(NEWEST_STATE, "runs", ())
         case Aggregate(window=window) | Apply(window=window) | Top(window=window) if (
             window is not None
         ):

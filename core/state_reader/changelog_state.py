@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import KEY, SLOT
+from headrace.core.api.state import EXPIRY, KEY, SLOT
 from headrace.core.operators.changelog.aggregate import EMITTED_ROW, get_output_columns
 from headrace.core.operators.changelog.change_rows import get_counted_types
 from headrace.core.operators.changelog.conversion import (
@@ -71,6 +71,9 @@ def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
 
     if isinstance(meaning.operation, nodes.ChangelogConversion):
         return _read_converted_rows(meaning, table)
+    if meaning.group_ttl_us is not None:
+        until = pl.col(NEWEST_TIME).cast(pl.Int64) + meaning.group_ttl_us
+        table = table.with_columns(until.alias(EXPIRY))
     if isinstance(meaning.operation, nodes.Top):
         pages = get_ranked_columns(get_row_types(table.schema, BEST_ROWS))
         shown = table.drop(pages, strict=False)
@@ -86,7 +89,9 @@ def read_groups(meaning: StateSchema, table: pl.DataFrame) -> pl.DataFrame:
                 time, rows.columns[len(names)]
             )
         return rows.drop(ROW_ID, IS_COMPLETE, VERSION, RERANK_AFTER, strict=False)
-    rows = table.select(EMITTED_ROW, NEWEST_TIME).unnest(EMITTED_ROW)
+    times = [name for name in (NEWEST_TIME, EXPIRY) if name in table.columns]
+    emitted = table.filter(pl.col(EMITTED_ROW).is_not_null())
+    rows = emitted.select(EMITTED_ROW, *times).unnest(EMITTED_ROW)
     return rows.drop(meaning.hidden_aggregates, strict=False)
 
 

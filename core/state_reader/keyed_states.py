@@ -44,7 +44,7 @@ from headrace.core.operators.over_state import (
 from headrace.core.operators.running_results import BEST_ROWS, IS_EMITTED
 from headrace.core.operators.sessions.fragments import FRAGMENT_END, FRAGMENT_START, merge_fragments
 from headrace.core.operators.windows.factory import build_fold
-from headrace.core.plan import nodes
+from headrace.core.plan import nodes, states
 from headrace.core.plan.nodes import WINDOW_BOUNDS
 from headrace.core.plan.nodes.windows import Count, Global, Session
 from headrace.core.state_reader import changelog_state
@@ -126,6 +126,10 @@ class KeyedStateReader:
                 yield from self._read_windows(whole, clock_us)
             case "due" | "waits":
                 yield self._read_timers(whole)
+            case states.NEWEST_STATE:
+                rows = whole.sort(SLOT)
+                last = rows.unique(self._inside, keep="last") if self._inside else rows.tail(1)
+                yield self._read_timers(last)
             case "fired":
                 yield self._sort_rows(self._grouping.restore_names(self._name_sessions(whole)))
             case _:
@@ -143,7 +147,7 @@ class KeyedStateReader:
         if name in self._meaning.value_columns:
             return tuple(columns[:-1])
         match name:
-            case "keys" | "counts":
+            case "keys" | "counts" | states.NEWEST_STATE:
                 return tuple(columns[: key + (rows if name == "keys" else 0)])
             case "rows" | "ranking":
                 return tuple(columns[: key + 1])
@@ -365,7 +369,7 @@ class KeyedStateReader:
             case "panes":
                 panes = {PANE_NUMBER: number, ROW_COUNT: number}
                 columns = {KEY: pl.String(), **key, **panes, **self._build_fold(None).state_columns}
-            case "changed" | "due" | "waits":
+            case "changed" | "due" | "waits" | states.NEWEST_STATE:
                 columns = {**key, SLOT: number}
             case "sequence":
                 columns = {LAST_NUMBER: number}

@@ -93,6 +93,8 @@ def _describe_keyed(
             name: [[column, str(type)] for column, type in each.columns.items() if column != ORDER]
             for name, each in keyed.value_sets.items()
         }
+    if isinstance(keyed, nodes.Aggregate | nodes.Top) and keyed.ttl and keyed.expires_pages:
+        metadata["ttl_us"] = keyed.ttl.after_us
     if isinstance(keyed, nodes.Over):
         metadata["over"] = {column.name: str(column.text) for column in keyed.columns}
     if isinstance(keyed, nodes.Dedup) and keyed.changes is not None:

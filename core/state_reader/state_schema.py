@@ -71,6 +71,8 @@ class StateSchema:
     """The columns of counted values, by state."""
     hidden_aggregates: tuple[str, ...] = ()
     """The aggregates that cannot be read, because their text contains a secret."""
+    group_ttl_us: int | None = None
+    """The time from the newest row of a group with pages to its expiry."""
 
     @property
     def window(self) -> Window | None:
@@ -138,6 +140,7 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
         bool({"rows", "ranking"}.intersection(fingerprint.states)) or "values" in reading,
     )
     weighted = bool(reading.get("weighted"))
+    group_ttl_us = reading.get("ttl_us")
     if top := reading["top"]:
         by = tuple(_parse_ranking(text, of) for text in top["by"])
         is_dedup, (first, *_) = fingerprint.operation.startswith("dedup"), by
@@ -151,7 +154,7 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
             time_column=time,
             ties=top.get("ties", "row_number"),
         )
-        return StateSchema(key, ranked, of, timed, ttl, False, changes)
+        return StateSchema(key, ranked, of, timed, ttl, False, changes, group_ttl_us=group_ttl_us)
     if (states := reading.get("process")) is not None:
         return StateSchema(key, nodes.Process(made, of, timed, rebuild_body(states)), of, timed)
     if (over := reading.get("over")) is not None:
@@ -178,7 +181,8 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
     operation = nodes.Aggregate(made, window, columns, reads_retractions=weighted)
     values = {name: parse_schema(dict(each)) for name, each in reading.get("values", {}).items()}
     return StateSchema(
-        key, operation, of, timed, ttl, fingerprint.has_having, changes, values, hidden
+        *(key, operation, of, timed, ttl, fingerprint.has_having, changes, values, hidden),
+        group_ttl_us,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.api.snapshots import DamagedSnapshot, Manifest
 from headrace.core.api.state import KEY, FrozenState, Redistribution
 from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
+from headrace.core.plan.states import NEWEST_STATE
 from headrace.core.state_reader.column_types import list_column_types
 from headrace.core.state_reader.columns import mask_secret_columns
 from headrace.core.state_reader.join_states import JoinStateReader
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 AUXILIARY_STATES = (
-    *("counts", "changed", "shown", "fired"),
+    *("counts", "changed", "shown", "fired", NEWEST_STATE),
     *("held", "held_right", "due", "waits", "sequence", "emitted"),
 )
 """The auxiliary states, in addition to the one with the step's results."""

@@ -124,6 +124,10 @@ class CountedValues:
         passing = passing.select(GROUP, *self._columns, WEIGHT)
         return self._pages.update(passing, groups, self._pages.list_pages(groups))
 
+    def remove_groups(self, groups: pl.DataFrame) -> None:
+        """Remove the values of groups, which have GROUP, KEY and `group_columns`."""
+        self._pages.remove_groups(groups)
+
     def compute_states(self, groups: pl.DataFrame, updated: UpdatedPages) -> pl.DataFrame:
         """Return the states of the calls of these groups, with GROUP, in the same order."""
         import polars as pl

@@ -24,6 +24,7 @@ from headrace.core.operators.changelog.aggregate import (
     get_output_columns,
 )
 from headrace.core.operators.changelog.counted_values import CountedValues
+from headrace.core.operators.changelog.expiring_groups import select_expired_groups
 from headrace.core.operators.changelog.ordered_pages import GROUP, MAX_PAGE_ROWS, UpdatedPages
 from headrace.core.operators.changelog.rows import (
     NEWEST_TIME,
@@ -96,6 +97,7 @@ class CountingAggregateOperator(StatelessOperator):
             for number, each in enumerate(sets)
         ]
         self._row = tuple(get_output_columns(operation))
+        self._keeps_empty = operation.ttl is not None
         self._columns = get_group_columns(operation)
         self._table = context.state.open_table(KEYS_STATE, self._columns)
         self._stored_rows = self._open_stored_rows(context.state)
@@ -120,6 +122,14 @@ class CountingAggregateOperator(StatelessOperator):
         yield from self._results_out.emit(
             out if EVENT_TIME in frame.columns else out.drop(EVENT_TIME)
         )
+
+    def forget_groups(self, groups: pl.DataFrame, until_us: int) -> None:
+        """Remove those of these groups whose newest row is not later than this time."""
+        found = self._table.find(groups[KEY])
+        expired = select_expired_groups(groups, found, until_us).with_row_index(GROUP)
+        for each in self._sets:
+            each.remove_groups(expired)
+        self._table.remove(expired[KEY])
 
     def _update_groups(self, changes: pl.DataFrame) -> tuple[pl.DataFrame, list[UpdatedPages]]:
         """Apply changes, which have KEY and WEIGHT; return their groups, and the pages by set."""
@@ -157,7 +167,11 @@ class CountingAggregateOperator(StatelessOperator):
         return self._results.finish(states, by).filter(self._having)
 
     def _store_groups(self, groups: pl.DataFrame, results: pl.DataFrame) -> None:
-        """Store the groups with their emitted rows; one without rows, sums and values has none."""
+        """Store the groups with their emitted rows.
+
+        One without rows, sums and values is removed; with a `ttl`, when it expires: until then its
+        newest row counts.
+        """
         import polars as pl
 
         shown = (
@@ -170,7 +184,7 @@ class CountingAggregateOperator(StatelessOperator):
         has_values = now.select(
             pl.any_horizontal(pl.col(name).is_not_null() for name in pages).alias("has")
         )["has"]
-        is_there = has_values | ~self._subtracting.mask_nothing(now)
+        is_there = has_values | ~self._subtracting.mask_nothing(now) | self._keeps_empty
         there = now.filter(is_there)
         if there.height:
             self._table.put(there.select(KEY, *self._columns))

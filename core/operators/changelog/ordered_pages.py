@@ -228,6 +228,10 @@ class OrderedPages:
         pages = updated.pages.join(removed, on=[GROUP, PAGE], how="anti", maintain_order="left")
         return replace(updated, pages=pages, lists=self._list_by_group(pages, groups))
 
+    def remove_groups(self, groups: pl.DataFrame) -> None:
+        """Remove all pages of groups, which have GROUP, KEY and `group_columns`."""
+        self._table.remove(_encode_pages(self.list_pages(groups), groups))
+
     def _remove_empty(
         self, touched: pl.DataFrame, written: pl.DataFrame, groups: pl.DataFrame
     ) -> None:

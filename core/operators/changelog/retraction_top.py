@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from headrace.core.api.state import KEY, NO_CLOCK_US, KeyedTable
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import ColumnReference
+from headrace.core.operators.changelog.expiring_groups import select_expired_groups
 from headrace.core.operators.changelog.ordered_pages import (
     GROUP,
     MAX_PAGE_ROWS,
@@ -118,6 +119,15 @@ class RetractionTopOperator(StatelessOperator):
         changes = self._grouping.encode_keys(rows)
         groups, ranked = self._update_groups(changes, table, pages)
         yield from self._emit_changes(groups, ranked, frame)
+
+    def forget_groups(self, groups: pl.DataFrame, until_us: int) -> None:
+        """Remove those of these groups whose newest row is not later than this time."""
+        assert self._states is not None, "it has rows"
+        table, pages = self._states
+        found = table.find(groups[KEY])
+        expired = select_expired_groups(groups, found, until_us).with_row_index(GROUP)
+        pages.remove_groups(expired)
+        table.remove(expired[KEY])
 
     def _open(self, types: Mapping[str, pl.DataType]) -> tuple[KeyedTable, OrderedPages]:
         """Open the states; `types` are the types of the input columns."""
@@ -260,11 +270,15 @@ class RetractionTopOperator(StatelessOperator):
         return first
 
     def _store_groups(self, groups: pl.DataFrame, updated: UpdatedPages, table: KeyedTable) -> None:
-        """Store FIRST_ROWS and the pages of groups; one without pages is removed."""
+        """Store FIRST_ROWS and the pages of groups.
+
+        One without pages is removed; with a `ttl`, when it expires: until then its newest row
+        counts.
+        """
         best = groups[FIRST_ROWS].alias(BEST_ROWS)
         stored = groups[[KEY, NEWEST_TIME]].hstack([best, *updated.lists.get_columns()])
         is_empty = stored[next(iter(self._group_columns))].is_null()
-        if is_empty.any():
+        if self._operation.ttl is None and is_empty.any():
             table.remove(groups[KEY].filter(is_empty))
             stored = filter_rows(stored, ~is_empty)
         if stored.height:

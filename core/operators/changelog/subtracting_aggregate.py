@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING
 from headrace.core.aggregates.user_aggregates import select_user_calls
 from headrace.core.api.state import EXPIRY, KEY, KEY_INDEX, NO_CLOCK_US
 from headrace.core.expressions.compilation import to_expr
-from headrace.core.operators.changelog.weighted_rows import (
-    get_weights,
-    make_change_rows,
-    repeat_rows,
-)
+from headrace.core.operators.changelog.expiring_groups import drop_expired_changes
+from headrace.core.operators.changelog.weighted_rows import get_weights, repeat_rows
 from headrace.core.operators.folds import ROW_COUNT, AggregateFold, CountingFold
-from headrace.core.operators.joins.join_sides import compute_expired_us
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator, request_offload
 from headrace.core.operators.result_rows import ResultRows
@@ -28,7 +24,6 @@ from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.plan.nodes import Aggregate
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
-from headrace.core.types.frames import to_integers
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
@@ -268,10 +263,6 @@ class ExpiringAggregateOperator(SubtractingAggregateOperator):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Leave out late changes, and emit the groups that the others change."""
-        expired_us = compute_expired_us(self._state.clock_us, self._ttl_us)
-        is_late = to_integers(frame[EVENT_TIME]) <= expired_us
-        if is_late.any():
-            yield from self._context.emit_late_rows(None, make_change_rows(frame.filter(is_late)))
-            frame = frame.filter(~is_late)
+        frame = yield from drop_expired_changes(frame, self._ttl_us, self._context)
         if frame.height:
             yield from super().process(frame)

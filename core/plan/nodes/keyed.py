@@ -87,6 +87,11 @@ class Aggregate:
         return not all(call.accumulator.is_subtractable for call in calls)
 
     @property
+    def expires_pages(self) -> bool:
+        """Whether the pages of a group expire with it."""
+        return self.ttl is not None and self.counts_values
+
+    @property
     def value_sets(self) -> Mapping[str, ValueSet]:
         """The sets of counted values that it stores, by the names of their states."""
         if not self.counts_values:
@@ -175,6 +180,11 @@ class Top:
     def stores_pages(self) -> bool:
         """Whether it stores rows in pages, in the order of their ranks."""
         return self.window is None and (self.reads_retractions or self.has_ties)
+
+    @property
+    def expires_pages(self) -> bool:
+        """Whether the pages of a group expire with it."""
+        return self.ttl is not None and self.stores_pages
 
     def stores_column(self, column: str) -> bool:
         """Whether a column of its rows is stored."""

@@ -84,6 +84,7 @@ STEPS = [
     "dedup: {key: k, ttl: 2s}",
     "dedup: {key: k, ttl: 2s, time: processing}",
     "key: k, top: {n: 2, by: v desc, ties: rank}",
+    "key: k, top: {n: 2, by: v desc, ties: dense_rank}, ttl: 3s",
     "key: s, top: {n: 2, by: k, ties: dense_rank}, select: {s: s, k: k, r: rank}",
     "dedup: {key: [k, s], keep: last}",
     "dedup: {key: [k, s], order: event_time, late_to: late}",

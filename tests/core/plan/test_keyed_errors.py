@@ -71,7 +71,7 @@ FILES = 'source "orders": the windows of "s" wait until its last file is being r
         ("top: {n: 1, by: id, ties: densly}", "wanted row_number, rank or dense_rank"),
         (
             "key: id, ttl: {after: 1h, time: processing}, top: {n: 1, by: id, ties: rank}",
-            "ttl does not go with ties: a row stays until others take its rank",
+            "ttl by the wall clock does not go with ties [leave out time: processing]",
         ),
         (
             "window: {tumble: 1s}, top: {n: 1, by: id, ties: rank}",
@@ -179,8 +179,13 @@ def over_changes(step: str, first: str = COUNTS) -> str:
             "a count window does not take a stream of changes",
         ),
         (
-            "key: id, top: {n: 1, by: n}, ttl: 1h",
-            "ttl does not go with a stream of changes: a row stays until a change deletes it",
+            "key: id, top: {n: 1, by: n}, ttl: {after: 1h, time: processing}",
+            "ttl by the wall clock does not go with a stream of changes: a row and its removal "
+            "arrive at different times [leave out time: processing]",
+        ),
+        (
+            "key: id, aggregate: {m: min(n)}, ttl: {after: 1h, time: processing}",
+            "ttl by the wall clock does not go with a stream of changes",
         ),
         ("dedup: {key: id}", "dedup by arrival does not take a stream of changes"),
         ("with: {t: now()}, key: n, aggregate: {m: max(t)}", "does not take the processing time"),

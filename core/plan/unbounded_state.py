@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.core.pipeline.model import Pipeline
+from headrace.core.plan.changelog import has_change_times
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
 from headrace.core.plan.nodes import (
@@ -49,7 +50,7 @@ def warn_of_growth(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanPr
         for part in parts
         if not isinstance(part, Sink)
         for s in part.outputs
-        if s.has_event_time
+        if s.has_event_time and not has_change_times(s.kind)
     }
     endless = find_reached_streams(parts, _list_endless_sources(pipeline))
     for step, join in _list_joins(parts):
@@ -192,6 +193,8 @@ def find_reached_streams(parts: Iterable[PlanPart], sources: set[str]) -> Mappin
 def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] | None:
     """Return a clause, a message and a hint, if state grows as long as rows arrive."""
     message = f"every {_format_key_names(keyed)} is stored forever"
+    # Over rows that may be removed, ttl goes by their own event times.
+    ttl_hint = f"ttl: 1h {TTL_HINT}" if timed and keyed.key else ""
     match keyed:
         case Over(ttl=None) if measure_reach(keyed).is_endless:
             message = "a row waits for the next rows of its key, which may never come"
@@ -204,22 +207,23 @@ def _find_growth(keyed: KeyedOperation, *, timed: bool) -> tuple[str, str, str] 
         case Dedup(keep="first", ttl=None):
             ttl = "ttl: 1h" if timed else "ttl: 1h, time: processing"
             return "dedup", message, f"dedup: {{..., {ttl}}} {TTL_HINT}"
-        case Aggregate(counts_values=True):
-            return "aggregate", "every value is stored until a change removes its last row", ""
-        case Top() if keyed.reads_retractions and keyed.stores_rows:
-            clause = "dedup" if keyed.time_column else "top"
-            return clause, "every row is stored until a change removes it", ""
+        case Aggregate(counts_values=True, ttl=None):
+            message = "every value is stored until a change removes its last row"
+            return "aggregate", message, ttl_hint
+        case Top(ttl=None) if keyed.reads_retractions and keyed.stores_rows:
+            message = "every row is stored until a change removes it"
+            return ("dedup", message, "") if keyed.time_column else ("top", message, ttl_hint)
         case Aggregate(window=None | Window(shape=Global(), trigger=Trigger()), key=(_, *_)) if (
             keyed.reads_retractions and keyed.ttl is None
         ):
             message = f"{message.removesuffix('forever')}until its last row is removed"
-            return "aggregate", message, ""
+            return "aggregate", message, "" if keyed.window else ttl_hint
         case Aggregate(changelog_key=tuple()) | Top(changelog_key=tuple()):
             clause = "top" if isinstance(keyed, Top) else "aggregate"
             by = ", ".join(keyed.changelog_key or ())
             return clause, f"the row of every {by} is stored until a change deletes it", ""
-        case Top(window=None, key=(_, *_)) if keyed.has_ties:
-            return "top", message, ""
+        case Top(window=None, ttl=None, key=(_, *_)) if keyed.has_ties:
+            return "top", message, ttl_hint
         case (
             Aggregate(window=None, ttl=None, key=(_, *_)) | Top(window=None, ttl=None, key=(_, *_))
         ):

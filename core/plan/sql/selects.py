@@ -232,13 +232,14 @@ class SelectBuilder:
 
     def _build_groups(self, select: Select, items: list[Item], draft: Draft) -> Draft:
         draft = self._single_input(draft)
+        find_ttl = self.writer.find_key_ttl if select.group_by else self.writer.find_ttl
         groups = GroupBuilder(
             self.texts,
             select,
             items,
             draft,
             draft.inputs[0].has_event_time,
-            self.writer.find_ttl(draft.inputs),
+            find_ttl(draft.inputs),
         )
         sets = groups.number_sets()
         if sets is not None and select.group_by is not None:
@@ -272,7 +273,9 @@ class SelectBuilder:
                 is_join = draft.join is not None
                 draft.clauses["select"] = write_select(columns, self.texts, is_join=is_join)
             return self._with_columns(draft, columns)
-        ranked = write_ranking(ranking, draft, self.texts, self.writer.find_ttl(draft.inputs))
+        has_key = bool(ranking.window.partition_by)
+        find_ttl = self.writer.find_key_ttl if has_key else self.writer.find_ttl
+        ranked = write_ranking(ranking, draft, self.texts, find_ttl(draft.inputs))
         calls = [item for item in items if isinstance(item.node, WindowCall)]
         others = [item for item in items if item not in calls]
         by_name = {c[0]: c for c in self._write_items(others, draft.scope)}
@@ -367,7 +370,7 @@ class SelectBuilder:
 
 def make_distinct(draft: Draft, columns: Columns, writer: StepWriter, place: Span) -> Columns:
     """Add the clauses that keep one of equal rows, and return the columns of the result."""
-    texts, ttl = writer.texts, writer.find_ttl(draft.inputs)
+    texts, ttl = writer.texts, writer.find_key_ttl(draft.inputs)
     key = tuple(
         Assignment(texts.name(name, at), None if text == quote_name(name) else text)
         for name, text, at in columns
@@ -384,6 +387,8 @@ def make_distinct(draft: Draft, columns: Columns, writer: StepWriter, place: Spa
     count = texts.name("count(*)", place)
     draft.clauses["key"] = key
     draft.clauses["aggregate"] = (Assignment(count, count),)
+    if ttl is not None:
+        draft.clauses["ttl"] = ttl
     columns = [(name, texts.name(quote_name(name), at), at) for name, _, at in columns]
     draft.clauses["select"] = write_select(columns, texts)
     return columns

@@ -13,6 +13,7 @@ from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
+from headrace.core.plan.changelog import has_change_times
 from headrace.core.plan.columns import KnownColumns
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, scope_of_table
 from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery
@@ -119,6 +120,15 @@ class StepWriter:
         they are deleted."""
         facts = all(isinstance(each.kind, nodes.Append) for each in inputs)
         return self.step.ttl if facts else None
+
+    def find_key_ttl(self, inputs: Iterable[Relation]) -> Ttl | None:
+        """Return the `ttl` of a step that groups its rows by a key.
+
+        By event time it applies to rows of tables too, if they have event times of their own.
+        """
+        relations, ttl = tuple(inputs), self.step.ttl
+        timed = all(each.has_event_time and not has_change_times(each.kind) for each in relations)
+        return ttl if timed and ttl and ttl.time == "event" else self.find_ttl(relations)
 
     def find_source(self, name: str, alias: str, place: Span) -> Relation:
         """Return a source or step of the pipeline as a table. Raises RejectedQuery."""

@@ -103,3 +103,55 @@ sinks:
 """
     (line,) = said(tmp_path, text)
     assert line == '6: step "t": the row of every id is stored until a change deletes it'
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("aggregate: {n: count(*)}", 'every "g" is stored until its last row is removed'),
+        ("aggregate: {n: min(v)}", "every value is stored until a change removes its last row"),
+        ("top: {n: 2, by: v}", "every row is stored until a change removes it"),
+        ("top: {n: 2, by: v, ties: rank}", "every row is stored until a change removes it"),
+    ],
+)
+@pytest.mark.parametrize("written", ["yaml", "sql"])
+def test_a_ttl_limits_what_a_step_stores_of_a_table(
+    tmp_path: Path, step: str, message: str, written: str
+) -> None:
+    clause = f"from: rows, key: g, {step}"
+    if written == "sql":
+        call = step.partition(": {n: ")[2].rstrip("}")
+        rank = "rank" if "ties" in step else "row_number"
+        query = f"select g, {call} as n from rows group by g"
+        if "top" in step:
+            query = f"select * from rows qualify {rank}() over (partition by g order by v) <= 2"
+        clause = f"sql: '{query}'"
+    text = """name: t
+sources:
+  rows:
+    files: {path: in, watch: 1s}
+    schema: {id: bigint, g: string, v: bigint, at: timestamp}
+    event_time: at
+    table: {key: id}
+"""
+    ends = "sinks:\n  out: {from: s, console: {}}\n"
+    (line,) = said(tmp_path, f"{text}steps:\n  s: {{{clause}}}\n{ends}")
+    assert line.startswith('9: step "s')
+    assert line.endswith(f"{message} [ttl: 1h drops a key that long after its last row]")
+    assert said(tmp_path, f"{text}steps:\n  s: {{{clause}, ttl: 1h}}\n{ends}") == []
+
+
+def test_a_ttl_by_event_time_is_not_suggested_for_rows_that_have_none_of_their_own(
+    tmp_path: Path,
+) -> None:
+    text = """name: t
+sources:
+  a: {generate: {columns: {id: id, x: id, at: timestamp_seconds(id)}, rate: 1/s}, event_time: at}
+steps:
+  s: {from: a, key: id, top: {n: 1, by: x}, ttl: 1h}
+  t: {from: s, key: x, aggregate: {m: max(id)}}
+sinks:
+  out: {from: t, console: {}}
+"""
+    (line,) = said(tmp_path, text)
+    assert line == '6: step "t": every value is stored until a change removes its last row'

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.core.plan import nodes
 from headrace.core.plan.describe import describe_matching
-from headrace.core.plan.nodes.matching import IntervalMatch
+from headrace.core.plan.nodes.matching import IntervalMatch, TableMatch
 from headrace.core.plan.nodes.windows import Ttl
 from tests.support.sql_steps import build_query, build_steps, write_query
 
@@ -252,7 +252,8 @@ def test_keys_of_the_step_apply_to_all_steps_of_the_query(tmp_path: Path) -> Non
     assert {steps[name].parallelism for name in ("q", "q@moves-o")} == {3}
 
 
-def test_ttl_limits_what_is_stored_of_facts(tmp_path: Path) -> None:
+def test_ttl_limits_what_is_stored_of_rows_with_times_of_their_own(tmp_path: Path) -> None:
+    """A group of a table is forgotten; rows of such groups, and a join of tables, are not."""
     sql = (
         "with a as (select distinct customer from orders), b as (select city, count(*) as n from "
         "moves group by city) select customer, count(*) as m, max(n) as n from a left join b on "
@@ -260,8 +261,33 @@ def test_ttl_limits_what_is_stored_of_facts(tmp_path: Path) -> None:
     )
     steps = build_steps(tmp_path, write_query(sql, "    ttl: 1h\n"))
     (dedup, _), (counts, *_) = steps["q@a"].operations, steps["q@b"].operations
+    (join, *_), (last, *_) = steps["q@a-b"].operations, steps["q"].operations
     assert isinstance(dedup, nodes.Dedup) and dedup.ttl == Ttl(3_600_000_000)
-    assert isinstance(counts, nodes.Aggregate) and counts.ttl is None
+    assert isinstance(counts, nodes.Aggregate) and counts.ttl == Ttl(3_600_000_000)
+    assert isinstance(join, nodes.Join) and join.matching == TableMatch()
+    assert isinstance(last, nodes.Aggregate) and last.ttl is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "expires"),
+    [
+        ("select city, min(id) as n from moves group by city", True),
+        ("select distinct city from moves", True),
+        ("select city from moves union select customer from orders", True),
+        ("select * from moves qualify rank() over (partition by city order by id) <= 2", True),
+        ("select min(id) as n from moves", False),
+        ("select * from moves qualify row_number() over (order by id) <= 2", False),
+    ],
+)
+def test_ttl_forgets_groups_of_tables_by_their_key(tmp_path: Path, sql: str, expires: bool) -> None:
+    steps = build_steps(tmp_path, write_query(sql, "    ttl: 1h\n"))
+    grouped = [
+        operation.ttl
+        for step in steps.values()
+        for operation in step.operations
+        if isinstance(operation, nodes.Aggregate | nodes.Top)
+    ]
+    assert grouped == [Ttl(3_600_000_000) if expires else None]
 
 
 def test_times_of_a_window_bound_a_join(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
@@ -15,10 +16,14 @@ from headrace.cli.pipeline_file import add_set_option, paint_problem
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from headrace.cli.batch.tested_batch import SparkTests
     from headrace.cli.pipeline_tests.case_run import CaseRunner
     from headrace.cli.pipeline_tests.checked_tests import CheckedTests, Suite
     from headrace.cli.pipeline_tests.report import CaseResult
+    from headrace.core.testing.bound_tests import BoundTest
 
+OnSpark: TypeAlias = Literal["no", "only", "also"]
+"""Whether tests run on Spark."""
 NO_TESTS_HINT = "tests stand in the pipeline's file under tests:, or in NAME.test.yaml beside it"
 
 
@@ -48,6 +53,8 @@ NO_TESTS_HINT = "tests stand in the pipeline's file under tests:, or in NAME.tes
     type=WholeNumber(min=1, max=1000),
     help="Write a test of the first N rows of each source.",
 )
+@click.option("--batch", "is_batch", is_flag=True, help="Run the tests on Spark.")
+@click.option("--both", "is_both", is_flag=True, help="Run each test here and on Spark.")
 @add_set_option
 @click.pass_context
 def test(
@@ -60,6 +67,8 @@ def test(
     fix: bool,
     watch: bool,
     create: int | None,
+    is_batch: bool,
+    is_both: bool,
     overrides: Sequence[str],
 ) -> None:
     """Run the tests of pipelines.
@@ -69,7 +78,12 @@ def test(
     time is virtual. Each test runs at parallelism 1 and 3, and with its rows cut at random. The
     exit status is 1 if a test fails, and 2 if a pipeline or a test has a mistake.
     """
-    options = RunOptions(tuple(files), word, junit, seed, parallelism, fix, tuple(overrides))
+    if fix and (is_batch or is_both):
+        raise click.UsageError("--fix does not go with --batch or --both", ctx)
+    on_spark: OnSpark = "also" if is_both else "only" if is_batch else "no"
+    options = RunOptions(
+        tuple(files), word, junit, seed, parallelism, fix, on_spark, tuple(overrides)
+    )
     if create is not None:
         _check_create(ctx)
         ctx.exit(_create_test(options, create))
@@ -90,6 +104,7 @@ class RunOptions:
     seed: int
     parallelism: int | None
     fix: bool
+    on_spark: OnSpark
     overrides: Sequence[str]
 
 
@@ -105,19 +120,36 @@ def _run_tests(options: RunOptions) -> int:
     if not any(each.tests for each in checked):
         raise Refusal("there are no tests", NO_TESTS_HINT)
     start, results = time.perf_counter(), list["CaseResult"]()
-    for suite, tests in zip(checked, select_tests(checked, options.word), strict=True):
-        streams = frozenset().union(*(test.streams for test in tests))
-        runner = _build_runner(suite, streams, options)
-        for each in tests:
-            result = runner.fix(each) if options.fix else runner.run(each)
-            results.append(result)
-            if result.outcome != "passed":
-                click.echo(format_result(result))
+    selected = select_tests(checked, options.word)
+    with _open_spark(options) as spark:
+        for suite, tests in zip(checked, selected, strict=True):
+            streams = frozenset().union(*(test.streams for test in tests))
+            runner = _build_runner(suite, streams, options)
+            run: Callable[[BoundTest], CaseResult] = runner.fix if options.fix else runner.run
+            if spark is not None:
+                is_also_here = options.on_spark == "also"
+                run = spark.build_run(runner, suite.checked.pipeline, is_also_here=is_also_here)
+            for result in map(run, tests):
+                results.append(result)
+                if result.outcome != "passed" or result.skipped:
+                    click.echo(format_result(result))
     write_edits(edit for result in results for edit in result.edits)
     click.echo(format_summary(results, time.perf_counter() - start), err=True)
     if options.junit is not None:
         write_junit(options.junit, results)
     return 1 if any(result.mismatches for result in results) else 0
+
+
+@contextmanager
+def _open_spark(options: RunOptions) -> Iterator[SparkTests | None]:
+    """Start Spark for all tests, if it is wanted. Raises Refusal."""
+    if options.on_spark == "no":
+        yield None
+        return
+    from headrace.cli.batch.tested_batch import open_spark_tests
+
+    with open_spark_tests() as spark:
+        yield spark
 
 
 def _check_suites(suites: Sequence[Suite], options: RunOptions) -> Sequence[CheckedTests] | None:
@@ -133,9 +165,9 @@ def _check_suites(suites: Sequence[Suite], options: RunOptions) -> Sequence[Chec
 
 def _check_create(ctx: click.Context) -> None:
     """Check the options that go with `--create`."""
-    for name in ("fix", "word", "junit", "watch"):
+    for name in ("fix", "word", "junit", "watch", "is_batch", "is_both"):
         if ctx.params[name]:
-            option = {"word": "-k"}.get(name, f"--{name}")
+            option = {"word": "-k"}.get(name, f"--{name.removeprefix('is_')}")
             raise click.UsageError(f"{option} does not go with --create", ctx)
     if len(ctx.params["files"]) != 1:
         raise click.UsageError("--create wants one pipeline or test file", ctx)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,6 +13,7 @@ from headrace.core.api.coordinator_link import CoordinatorLink, StandaloneCoordi
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import (
     BadRecord,
+    BatchSplit,
     Chunk,
     SourceEvent,
     SplitFinished,
@@ -112,6 +113,31 @@ class FedSource(StandaloneCoordinator):
         """Do nothing: no resource is open."""
 
 
+@dataclass(frozen=True, slots=True)
+class FedBatchReader:
+    """The reader of a batch run: everything that was fed, without the times between."""
+
+    source: nodes.Source
+    input: FedInput
+
+    async def plan_splits(self, many: int) -> Sequence[BatchSplit]:
+        """Return one batch split for each split."""
+        names = (str(at) for at in range(len(self.input.splits)))
+        return [BatchSplit(Split(self.source.name, name), None, 0) for name in names]
+
+    def read(self, piece: BatchSplit) -> Iterator[tuple[int, Chunk]]:
+        """Yield the events of a split, each with the number of its first row."""
+        row = 0
+        for at, event in enumerate(self.input.splits[int(piece.split.name)]):
+            if isinstance(event, FedTime):
+                continue
+            if isinstance(event, BadRecord):
+                yield row, Chunk(piece.split, self.input.no_rows, at + 1, (event,))
+            else:
+                yield row, Chunk(piece.split, event, at + 1)
+                row += event.height
+
+
 class FedReader:
     """A `SplitReader` that returns the next event of each split in turn, as they are fed."""
 
@@ -208,5 +234,10 @@ def build_fed_connector(inputs: Mapping[str, FedInput]) -> Connector:
     def open_readers(source: nodes.Source, context: RunContext, link: CoordinatorLink) -> FedSource:
         return FedSource(source, inputs[source.name])
 
-    side = SourceSide(FedOptions, open=open_source, open_readers=open_readers)
+    def open_batch(source: nodes.Source, context: RunContext) -> FedBatchReader:
+        return FedBatchReader(source, inputs[source.name])
+
+    side = SourceSide(
+        FedOptions, open=open_source, open_readers=open_readers, open_batch=open_batch
+    )
     return Connector(FED, "Rows that a test feeds.", source=side)

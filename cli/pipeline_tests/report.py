@@ -28,23 +28,31 @@ class CaseResult:
     fixed: Sequence[tuple[Location, str]] = ()
     """The expectations that were corrected: where they are written, and of what."""
     edits: Sequence[TextEdit] = ()
+    skipped: str = ""
+    """The reason for which the test was not run on Spark."""
+    has_run_here: bool = False
+    """Whether a test that was not run on Spark was run here."""
 
     @property
     def outcome(self) -> str:
         """The result in a word."""
         if self.mismatches:
             return "failed"
+        if self.skipped and not self.has_run_here:
+            return "skipped"
         return "fixed" if self.fixed else "passed"
 
 
 def format_result(result: CaseResult) -> str:
     """Format a failed or fixed test: its expectations, with their places, and rows that differ."""
     how = f" ({result.variant})" if result.variant else ""
-    color = "red" if result.mismatches else "green"
+    color = {"failed": "red", "skipped": "yellow"}.get(result.outcome, "green")
     head = click.style(result.outcome, fg=color, bold=True)
     lines = [f"{head}: {escape_unprintable(result.name)}{how}"]
     for each in result.mismatches:
         lines += [f"  {line}" for line in _format_mismatch(each)]
+    if result.skipped:
+        lines.append(f"  not run on Spark: {escape_unprintable(result.skipped)}")
     lines += [f"  {_format_place(at)}: {escape_unprintable(of)}" for at, of in result.fixed]
     return "\n".join([*lines, f"  not fixed: {result.note}"] if result.note else lines)
 
@@ -76,7 +84,7 @@ def _paint(line: str) -> str:
 
 def format_summary(results: Sequence[CaseResult], seconds: float) -> str:
     """Format the numbers of tests: `2 tests: 1 passed, 1 failed, in 0.4 s`."""
-    counts = dict.fromkeys(("passed", "fixed", "failed"), 0)
+    counts = dict.fromkeys(("passed", "fixed", "failed", "skipped"), 0)
     for each in results:
         counts[each.outcome] += 1
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
@@ -96,6 +104,7 @@ def write_junit(path: str, results: Sequence[CaseResult]) -> None:
             tests=str(len(of_file)),
             failures=str(failures),
             errors="0",
+            skipped=str(sum(each.outcome == "skipped" for each in of_file)),
         )
         for each in of_file:
             _add_case(suite, each)
@@ -107,6 +116,8 @@ def _add_case(suite: ElementTree.Element, result: CaseResult) -> None:
     case = ElementTree.SubElement(
         suite, "testcase", classname=result.file, name=result.name, time=f"{result.seconds:.3f}"
     )
+    if result.outcome == "skipped":
+        ElementTree.SubElement(case, "skipped", message=result.skipped)
     if result.mismatches:
         messages = [line for each in result.mismatches for line in _format_mismatch(each)]
         message = f"{result.mismatches[0].message} {result.variant}".strip()

@@ -121,9 +121,14 @@ def find_problems(
     for part in plan:
         if isinstance(part, nodes.Source):
             found += _check_source(pipeline, part, connectors)
-        elif isinstance(part, nodes.Step):
-            found += _check_step(pipeline, part)
-    return tuple(sort_problems(found))
+    return tuple(sort_problems([*found, *find_step_problems(pipeline, plan)]))
+
+
+def find_step_problems(pipeline: Pipeline, plan: nodes.Plan) -> Iterator[Problem]:
+    """Yield the problems of running the steps of a plan in a batch, whatever its sources are."""
+    for part in plan:
+        if isinstance(part, nodes.Step):
+            yield from _check_step(pipeline, part)
 
 
 def _check_source(

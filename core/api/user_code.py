@@ -10,6 +10,7 @@ the import path, below `headrace_shipped`, under the file's original absolute pa
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import signal
@@ -36,6 +37,9 @@ MODULE_PREFIX = "headrace_user_"
 
 _LOAD_LOCK = threading.RLock()
 """Serialises loading: a file is loaded once, and the import path is shared."""
+
+_NEIGHBOURS: set[str] = set()
+"""The modules in the folders of loaded files that these files have imported."""
 
 MAX_VALUE_LENGTH = 200
 """The number of characters shown of a value."""
@@ -112,10 +116,17 @@ def get_instance(code: UserCode) -> Any:
 
 
 def forget_modules() -> None:
-    """Forget the files that were loaded: each is executed again when it is needed next."""
+    """Forget the files that were loaded: each is executed again when it is needed next.
+
+    So are the neighbours that they import.
+    """
     get_instance.cache_clear()
     for name in [name for name in sys.modules if name.startswith(MODULE_PREFIX)]:
         del sys.modules[name]
+    for name in _NEIGHBOURS:
+        sys.modules.pop(name, None)
+    _NEIGHBOURS.clear()
+    importlib.invalidate_caches()
 
 
 def load_function(path: Path, name: str) -> Callable[..., Any]:
@@ -151,6 +162,7 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UserCodeError(f"{path.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    before = set(sys.modules)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
     try:
@@ -161,7 +173,17 @@ def _import_file(path: Path) -> ModuleType:
         raise UserCodeError(f"{locate_error(error, path)}: {format_error(error)}") from error
     finally:
         sys.path.remove(str(path.parent))
+        _NEIGHBOURS.update(n for n in sys.modules.keys() - before if _is_below(n, path.parent))
     return module
+
+
+def _is_below(module: str, folder: Path) -> bool:
+    """Whether a module is a file of the user in a folder, and not of a package installed there."""
+    file = getattr(sys.modules[module], "__file__", None)
+    if file is None or module.startswith(MODULE_PREFIX):
+        return False
+    path = Path(os.path.abspath(file))
+    return path.is_relative_to(os.path.abspath(folder)) and "site-packages" not in path.parts
 
 
 def reraise_interrupt(error: BaseException) -> None:

@@ -83,6 +83,25 @@ sinks: {a: {from: numbered, console: {}}}
     check_passes(headrace, given % "" + "expect: {numbered: [{n: 2}]}\n", head)
 
 
+def test_a_restart_loads_modules_that_user_code_imports_anew(headrace: Headrace) -> None:
+    Path("parts").mkdir()
+    Path("parts/__init__.py").write_text("")
+    Path("parts/counted.py").write_text("seen = []\n")
+    Path("shared.py").write_text("from parts.counted import seen\n")
+    code = "import polars as pl\nfrom shared import seen\n\ndef number(rows):\n"
+    code += "    seen.extend(rows['amount'])\n"
+    Path("code.py").write_text(f"{code}    return pl.DataFrame({{'n': [len(seen)]}})\n")
+    head = """\
+name: t
+sources: {orders: {generate: {rows: 1, columns: {amount: id}}}}
+steps: {numbered: {from: orders, map: {python: code.py:number, returns: {n: bigint}}}}
+sinks: {a: {from: numbered, console: {}}}
+"""
+    given = "given: [orders: [{amount: 1}], expect: {numbered: [{n: 1}]}, restart,"
+    test = f"{given} orders: [{{amount: 1}}], expect: {{numbered: [{{n: 1}}]}}]\n"
+    check_passes(headrace, test, head)
+
+
 def test_a_job_is_rescaled(headrace: Headrace) -> None:
     check_passes(
         headrace,

@@ -60,6 +60,10 @@ class SourceText:
 
 
 MAX_BYTES = 2**20
+"""The size of a file without its section `tests`."""
+MAX_TESTED_BYTES = 16 * 2**20
+"""The size of a file with its section `tests`."""
+TESTS_SECTION = re.compile(rb"^tests:.*?(?=^[^\s#-]|\Z)", re.MULTILINE | re.DOTALL)
 
 
 MAX_LISTED_FILES = 3
@@ -82,7 +86,7 @@ def read_source_file(path: str | Path) -> tuple[SourceText | None, list[Problem]
     name = format_path(path)
     try:
         with open(path, "rb") as opened:
-            content = opened.read(MAX_BYTES + 1)
+            content = opened.read(MAX_TESTED_BYTES + 1)
     except (OSError, ValueError) as error:
         return None, [_make_read_problem(Path(path), name, error)]
     problem = _find_encoding_problem(name, content)
@@ -103,7 +107,9 @@ def format_path(path: str | Path) -> str:
 
 def _find_encoding_problem(name: str, content: bytes) -> Problem | None:
     whole = SourceText(name, "").locate_file()
-    if len(content) > MAX_BYTES:
+    if len(content) > MAX_TESTED_BYTES:
+        return Problem(f"the file is larger than {MAX_TESTED_BYTES // 2**20} MB", whole)
+    if len(content) > MAX_BYTES and len(TESTS_SECTION.sub(b"", content, count=1)) > MAX_BYTES:
         return Problem(f"the file is larger than {MAX_BYTES // 1024} KB", whole)
     if content.startswith(UTF_16):
         return Problem("the file is UTF-16, wanted UTF-8", whole, "save it as UTF-8")

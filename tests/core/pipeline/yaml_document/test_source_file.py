@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from headrace.core.errors.rendering import render_problem
-from headrace.core.pipeline.yaml_document.source_file import MAX_BYTES, read_source_file
+from headrace.core.pipeline.yaml_document.source_file import (
+    MAX_BYTES,
+    MAX_TESTED_BYTES,
+    read_source_file,
+)
 from tests.support.pipeline.broken_documents import said
 
 
@@ -92,3 +96,15 @@ def test_lines_are_counted_as_editors_count_them() -> None:
     for end in ("\n", "\r\n", "\r"):
         text = f"\ufeffname: a{end}{end}stepz: 1{end}"
         assert "p.yaml:3:1: unknown key" in said(text)
+
+
+def test_tests_do_not_count_towards_the_size_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    tests = b"tests:\n- name: a\n\n# " + b"x" * MAX_BYTES + b"\n  given: []\n"
+    path.write_bytes(b"name: p\n" + tests + b"sources: {}\n")
+    file, problems = read_source_file(path)
+    assert file is not None and not problems
+    path.write_bytes(b"name: p\n" + tests + b"sources: {}\n" + b" " * MAX_BYTES)
+    assert read_source_file(path)[1][0].message == "the file is larger than 1024 KB"
+    path.write_bytes(b"tests:\n" + b" " * MAX_TESTED_BYTES)
+    assert read_source_file(path)[1][0].message == "the file is larger than 16 MB"

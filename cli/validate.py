@@ -64,9 +64,15 @@ def validate(
 
 
 def _check_with_tests(path: str, overrides: Sequence[str]) -> CheckedPipeline:
-    """Check a pipeline, and the tests in its file and in the file beside it."""
-    from headrace.core.pipeline.pipeline_tests.tests_loader import find_test_file
+    """Check a pipeline, and the tests in its file and in the file beside it; or a test file."""
+    from headrace.core.pipeline.pipeline_tests.tests_loader import find_test_file, is_test_file
 
+    if is_test_file(Path(path)):
+        from headrace.cli.pipeline_tests.checked_tests import check_suite, find_suites
+
+        (suite,) = find_suites((path,))
+        found = check_suite(suite, overrides)
+        return replace(found.checked, problems=found.problems)
     checked = check_pipeline(path, overrides)
     if checked.loaded_pipeline.tests is None and find_test_file(Path(path)) is None:
         return checked

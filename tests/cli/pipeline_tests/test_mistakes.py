@@ -190,3 +190,22 @@ def test_no_tests_and_no_matching_test_are_refused(headrace: Headrace) -> None:
     ran = headrace("test", "-k", "x")
     assert (ran.status, ran.err) == (2, 'headrace: no test has "x" in its name\n')
     assert headrace("test", "-k", "T").status == 0
+
+
+def test_a_test_file_is_validated_with_its_pipeline(headrace: Headrace) -> None:
+    Path("shop.yaml").write_text(f"{PIPELINE}    given: [nonsense]\n", "utf-8")
+    tests = "tests:\n  - {name: u, tables: {named: []}, expect: {total: []}}\n"
+    Path("shop.test.yaml").write_text(tests, "utf-8")
+    ran = headrace("validate", "shop.test.yaml")
+    assert ran.status == 2
+    errors = [line for line in ran.out.splitlines() if line.startswith("shop.test.yaml")]
+    assert errors == ['shop.test.yaml:2:45: test "u": there is no stream "total"']
+    assert "nonsense" not in ran.out
+    Path("shop.test.yaml").write_text(tests.replace("total:", "totals:"), "utf-8")
+    ran = headrace("validate", "shop.test.yaml")
+    assert ran.status == 0
+    assert "1 warning; checked 2 sources" in ran.err
+    Path("alone.test.yaml").write_text(tests, "utf-8")
+    ran = headrace("validate", "alone.test.yaml")
+    assert ran.status == 2
+    assert "alone.test.yaml:1:1: there is no alone.yaml beside this file" in ran.out

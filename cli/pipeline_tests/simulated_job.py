@@ -100,7 +100,7 @@ class SimulatedJob:
                     self.wall_s = loop.wall_s
                     self._kill(loop)
         finally:
-            self._disk.before_operation = _pass
+            self._disk.before_operation = ignore_operation
             self._disk.kill()
             loop.close()
 
@@ -239,7 +239,7 @@ class SimulatedJob:
         prepared = {name: [*frames] for name, frames in self.memory.prepared_batches.items()}
         self._disk.before_operation = _fail
         loop.free_time()
-        loop.run_until_complete(_cancel(asyncio.all_tasks(loop)))
+        loop.run_until_complete(cancel_tasks(asyncio.all_tasks(loop)))
         self.memory.outputs, self.memory.prepared_batches = outputs, prepared
 
 
@@ -266,13 +266,14 @@ def build_memory_storage(home: Home) -> CheckpointStorage:
     )
 
 
-async def _cancel(tasks: Collection[asyncio.Task[object]]) -> None:
+async def cancel_tasks(tasks: Collection[asyncio.Task[object]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _pass(operation: str, path: str) -> None:
+def ignore_operation(operation: str, path: str) -> None:
     """Let an operation of the disk pass."""
 
 

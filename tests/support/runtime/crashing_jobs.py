@@ -9,7 +9,7 @@ import asyncio
 import errno
 import random
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,6 +19,11 @@ from typing import TypeAlias
 
 import polars as pl
 
+from headrace.cli.pipeline_tests.simulated_job import (
+    build_memory_storage,
+    cancel_tasks,
+    ignore_operation,
+)
 from headrace.connectors.memory import InMemoryData, MemorySource, MemorySplitReader
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor
@@ -26,7 +31,6 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import Manifest, SnapshotError
 from headrace.core.api.sources import SourceEvent, SplitReader
 from headrace.core.api.state_backend import StateBackend
-from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.coordination.events import JobEvent
 from headrace.core.coordination.restart import RestartPolicy
@@ -232,7 +236,7 @@ class Life:
             self._bury(loop)
             raise
         finally:
-            self._trouble(_nothing)
+            self._trouble(ignore_operation)
             loop.close()
 
     def end(self, chance: random.Random) -> None:
@@ -299,18 +303,14 @@ class Life:
         bounds = self.bounds or bounds_of(seed)
         bench = KernelExecutor()
         job = job_of_plan(self.folder, plan, self.memory, bench, bounds, self.backend, now_us)
-        storage = CheckpointStorage(
-            home.open_store(home.ensure_job_id(NOW, lambda: "0" * 32)),
-            RestartPolicy(fate.restart),
-            self.rhythm,
+        storage = replace(
+            build_memory_storage(home),
+            restarts=RestartPolicy(fate.restart),
+            schedule=self.rhythm,
             is_aligned=self.aligned,
             on_event=self.news.append,
             on_finished=self._finish,
             write_commit_record=partial(self._record_commit, home),
-            read_commit_record=home.read_commit_record,
-            write_completion_record=home.write_completion_record,
-            read_completion_record=home.read_completion_record,
-            time=lambda: NOW,
             fresh_parts=self.fresh,
         )
         storage.resumed_number = storage.find_last_number()
@@ -332,7 +332,7 @@ class Life:
         if not isinstance(self.disk, MemoryDisk):
             yield
             return
-        before, self.disk.before_operation = self.disk.before_operation, _nothing
+        before, self.disk.before_operation = self.disk.before_operation, ignore_operation
         try:
             yield
         finally:
@@ -352,7 +352,7 @@ class Life:
         """End the tasks of a killed process, without any effect outside."""
         left = self._left or self._outputs()
         self._dead, loop.last, loop.turns = True, None, 0
-        loop.run_until_complete(_ended(asyncio.all_tasks(loop)))
+        loop.run_until_complete(cancel_tasks(asyncio.all_tasks(loop)))
         self.memory.outputs, self.memory.prepared_batches = left
 
     def _outputs(self) -> Outputs:
@@ -381,13 +381,3 @@ def live(life: Life, fates: Sequence[Fate], chance: random.Random) -> JobOutcome
 async def _later(at: float, do: Callable[[], Coroutine[None, None, None]]) -> None:
     await asyncio.sleep(at)
     await do()
-
-
-async def _ended(tasks: Collection[asyncio.Task[object]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _nothing(operation: str, path: str) -> None:
-    """Inject no fault."""

@@ -41,6 +41,8 @@ class CheckedTests:
     checked: CheckedPipeline
     tests: Sequence[BoundTest]
     problems: Sequence[Problem]
+    warnings: Sequence[Problem] = ()
+    """Those of the problems that do not keep the tests from running, and may explain a result."""
 
     @property
     def is_valid(self) -> bool:
@@ -109,7 +111,17 @@ def check_tests(
         bound, more = bind_tests(loaded.tests, checked.plan)
         problems += more
         problems += _check_records(bound, checked.plan)
-    return CheckedTests(checked, bound, [*checked.problems, *sort_problems(problems)])
+    warnings = tuple(_find_clock_calls(checked)) if bound else ()
+    problems = [*checked.problems, *sort_problems(problems), *warnings]
+    return CheckedTests(checked, bound, problems, warnings)
+
+
+def _find_clock_calls(checked: CheckedPipeline) -> Iterator[Problem]:
+    """Yield a warning for each call of the real clock in a class of the pipeline."""
+    from headrace.core.testing.clock_calls import find_clock_calls
+
+    if checked.plan is not None:
+        yield from find_clock_calls(checked.plan, checked.loaded_pipeline.folder)
 
 
 def _check_records(tests: Collection[BoundTest], plan: Plan) -> Iterator[Problem]:

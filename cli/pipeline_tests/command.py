@@ -153,13 +153,14 @@ def _open_spark(options: RunOptions) -> Iterator[SparkTests | None]:
 
 
 def _check_suites(suites: Sequence[Suite], options: RunOptions) -> Sequence[CheckedTests] | None:
-    """Check pipelines and their tests; print the errors, and return None, if there are any."""
+    """Check pipelines and their tests; print the errors, and return None if there are any."""
     from headrace.cli.pipeline_tests.checked_tests import check_suite
 
     checked = [check_suite(suite, options.overrides) for suite in suites]
-    for problem in (problem for each in checked for problem in each.problems):
-        if problem.severity == "error":
-            click.echo(paint_problem(problem))
+    for each in checked:
+        for problem in each.problems:
+            if problem.severity == "error" or problem in each.warnings:
+                click.echo(paint_problem(problem))
     return checked if all(each.is_valid for each in checked) else None
 
 

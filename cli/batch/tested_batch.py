@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.cli.batch.batch_run import build_executor_context
@@ -37,6 +37,7 @@ from headrace.core.spark.session import open_session
 from headrace.core.testing.bound_tests import BoundTest, Expected
 from headrace.core.testing.stream_checks import Mismatch, check_rows
 from headrace.core.testing.whole_results import NeedsTime, WholeResult, merge_expectations
+from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

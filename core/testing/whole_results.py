@@ -9,12 +9,13 @@ Tests: tests/core/spark/test_pipeline_tests.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from headrace.core.pipeline.pipeline_tests.model import ClockAdvance, ControlEvent
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.testing.bound_tests import BoundTest, Expected, ExpectedStream
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 class NeedsTime(Exception):

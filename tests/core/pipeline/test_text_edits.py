@@ -5,6 +5,8 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.core.pipeline.pipeline_tests.text_edits import (
     EditError,
@@ -16,7 +18,12 @@ from headrace.core.pipeline.pipeline_tests.text_edits import (
 from headrace.core.pipeline.sections import KeyedNode
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.composer import compose_document
-from headrace.core.pipeline.yaml_document.nodes import YamlMapping, YamlNode, YamlSequence
+from headrace.core.pipeline.yaml_document.nodes import (
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+)
 from headrace.core.pipeline.yaml_document.source_file import SourceText
 
 NEW = ("a: 9", "b: x")
@@ -202,3 +209,64 @@ def test_a_scalar_is_replaced() -> None:
     spot = find_key(compose_document(file)[0], "count")
     assert spot is not None
     assert apply_edits(file.text, [edit_scalar(spot.node, "4")]) == "t: {count: 4, c: 1} # x\n"
+
+
+def to_plain(node: YamlNode | None) -> object:
+    """Return a node as Python values."""
+    match node:
+        case YamlMapping(entries=entries):
+            return {each.key.value: to_plain(each.value) for each in entries}
+        case YamlSequence(items=items):
+            return [to_plain(each) for each in items]
+        case YamlScalar(value=value):
+            return value
+    raise AssertionError(node)
+
+
+@st.composite
+def write_list(draw: st.DrawFn, count: int) -> str:
+    """Write a mapping with a list of that many rows, of any style, with comments and more keys."""
+    comment = st.sampled_from(["", "", "  # c: [x", " # - {"])
+    indent = draw(st.sampled_from(["  ", "    "]))
+    flow_row = st.sampled_from(["{a: %d, b: y}", "{a: %d,\n" + indent + "       b: '- # y'}"])
+    rows = [draw(flow_row) % at for at in range(count)]
+    if count == 0 or draw(st.booleans()):
+        separator = draw(st.sampled_from([", ", f",\n{indent}    ", f",  # c\n{indent}    "]))
+        if draw(st.booleans()):
+            inner = f"rows: [{separator.join(rows)}]"
+            return f"t:\n{indent}- {{x: 1, {inner}, y: 2}}{draw(comment)}\nz: 3\n"
+        text = f"rows: [{separator.join(rows)}]{draw(comment)}"
+        return f"t:\n{indent}- x: 1\n{indent}  {text}\n{indent}  y: 2\nz: 3\n"
+    offset = draw(st.sampled_from([indent + "  ", indent + "    "]))
+    lines = [f"t:\n{indent}- x: 1\n{indent}  rows:{draw(comment)}"]
+    for at, row in enumerate(rows):
+        if draw(st.booleans()):
+            lines.append(f"{offset}# lead - {at}")
+        if draw(st.booleans()):
+            lines.append(f"{offset}- {row}{draw(comment)}")
+        else:
+            gap = draw(st.sampled_from([" ", "   "]))
+            inner = offset + " " + " " * len(gap)
+            lines.append(f"{offset}-{gap}a: {at}{draw(comment)}\n{inner}b: y{draw(comment)}")
+    return "\n".join(lines) + f"\n{indent}  y: 2\nz: 3\n"
+
+
+@given(st.data(), st.integers(0, 4))
+def test_any_list_is_changed_and_all_else_stays(data: st.DataObject, count: int) -> None:
+    text = data.draw(write_list(count))
+    places = st.sets(st.integers(0, max(count - 1, 0))) if count else st.just(set[int]())
+    replaced, removed = data.draw(places), data.draw(places)
+    more = data.draw(st.sampled_from([0, 0, 1, 2, 9])) if not removed else 0
+    edit = ListChange({at: NEW for at in replaced - removed}, sorted(removed), [NEW] * more)
+    before = to_plain(compose_document(SourceText("t.yaml", text))[0])
+    assert isinstance(before, dict)
+    new = {"a": "9", "b": "x"}
+    rows = before["t"][0]["rows"]
+    before["t"][0]["rows"] = [
+        *(new if at in replaced else row for at, row in enumerate(rows) if at not in removed),
+        *[new] * more,
+    ]
+    after = change(text, edit)
+    if len(removed) < count:
+        assert after.count("# lead") == text.count("# lead")
+    assert to_plain(compose_document(SourceText("t.yaml", after))[0]) == before

@@ -28,6 +28,7 @@ from headrace.cli.process_setup import exit_on_interrupt, raise_on_interrupt
 from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
 from headrace.cli.shell_query.command import query
+from headrace.cli.simulation.command import simulate
 from headrace.cli.state.state_commands import state
 from headrace.cli.validate import validate
 
@@ -53,7 +54,7 @@ def headrace() -> None:
 
 
 COMMANDS = (
-    *(new, validate, test_command, explain, run_command, query),
+    *(new, validate, test_command, simulate, explain, run_command, query),
     *(jobs, savepoint, stop, rescale, state),
     *(functions, schema, completion),
 )

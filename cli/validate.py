@@ -64,7 +64,7 @@ def validate(
 
 
 def _check_with_tests(path: str, overrides: Sequence[str]) -> CheckedPipeline:
-    """Check a pipeline, and the tests in its file and in the file beside it; or a test file."""
+    """Check a pipeline with the tests and invariants of its files, or a test file."""
     from headrace.core.pipeline.pipeline_tests.tests_loader import find_test_file, is_test_file
 
     if is_test_file(Path(path)):
@@ -74,7 +74,8 @@ def _check_with_tests(path: str, overrides: Sequence[str]) -> CheckedPipeline:
         found = check_suite(suite, overrides)
         return replace(found.checked, problems=found.problems)
     checked = check_pipeline(path, overrides)
-    if checked.loaded_pipeline.tests is None and find_test_file(Path(path)) is None:
+    loaded = checked.loaded_pipeline
+    if not (loaded.tests or loaded.invariants or find_test_file(Path(path))):
         return checked
     from headrace.cli.pipeline_tests.checked_tests import check_tests, read_files_beside
 

@@ -23,6 +23,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.plan import Plan
+    from headrace.core.testing.invariants import Invariant
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class CheckedTests:
     problems: Sequence[Problem]
     warnings: Sequence[Problem] = ()
     """Those of the problems that do not keep the tests from running, and may explain a result."""
+    invariants: Sequence[Invariant] = ()
 
     @property
     def is_valid(self) -> bool:
@@ -106,14 +108,20 @@ def check_tests(
     """Check the tests of a pipeline."""
     loaded = load_tests(checked.loaded_pipeline, files, with_section=with_section)
     bound: Sequence[BoundTest] = ()
+    invariants: Sequence[Invariant] = ()
     problems = list(loaded.problems)
     if checked.plan is not None:
         bound, more = bind_tests(loaded.tests, checked.plan)
         problems += more
         problems += _check_records(bound, checked.plan)
+        if loaded.invariants:
+            from headrace.core.testing.invariants import bind_invariants
+
+            invariants, more = bind_invariants(loaded.invariants, checked.plan)
+            problems += more
     warnings = tuple(_find_clock_calls(checked)) if bound else ()
     problems = [*checked.problems, *sort_problems(problems), *warnings]
-    return CheckedTests(checked, bound, problems, warnings)
+    return CheckedTests(checked, bound, problems, warnings, invariants)
 
 
 def _find_clock_calls(checked: CheckedPipeline) -> Iterator[Problem]:

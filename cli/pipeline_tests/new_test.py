@@ -65,7 +65,7 @@ def create_test(suite: Suite, checked: CheckedTests, limit: int, run: Run) -> Ca
         new = append_test(suite, checked, samples)
     except UnwritableValue as error:
         raise Refusal(f"no test can be made of these rows: {error}") from None
-    file = PipelineTestFile(Path(new.file.name), Path(suite.pipeline), new.tests, ())
+    file = PipelineTestFile(Path(new.file.name), Path(suite.pipeline), new.tests)
     tests = check_tests(checked.checked, [file], with_section=False)
     test = next(each for each in tests.tests if each.test.name == new.name)
     result = run(test)

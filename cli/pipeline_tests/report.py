@@ -50,7 +50,7 @@ def format_result(result: CaseResult) -> str:
     head = click.style(result.outcome, fg=color, bold=True)
     lines = [f"{head}: {escape_unprintable(result.name)}{how}"]
     for each in result.mismatches:
-        lines += [f"  {line}" for line in _format_mismatch(each)]
+        lines += [f"  {line}" for line in format_mismatch(each)]
     if result.skipped:
         lines.append(f"  not run on Spark: {escape_unprintable(result.skipped)}")
     lines += [f"  {_format_place(at)}: {escape_unprintable(of)}" for at, of in result.fixed]
@@ -66,8 +66,10 @@ def format_created(result: CaseResult) -> str:
     return f"{head}: {escape_unprintable(name)}\n  {_format_place(place)}"
 
 
-def _format_mismatch(mismatch: Mismatch) -> list[str]:
-    head = f"{_format_place(mismatch.location)}: {mismatch.message}"
+def format_mismatch(mismatch: Mismatch) -> list[str]:
+    """Format what does not hold, with its place if it is written in a file, and the rows."""
+    place = f"{_format_place(mismatch.location)}: " if mismatch.location.line else ""
+    head = f"{place}{mismatch.message}"
     lines = [escape_unprintable(head)]
     lines += [f"  {_paint(escape_unprintable(line))}" for line in mismatch.lines]
     return [*lines, f"      {mismatch.hint}"] if mismatch.hint else lines
@@ -119,7 +121,7 @@ def _add_case(suite: ElementTree.Element, result: CaseResult) -> None:
     if result.outcome == "skipped":
         ElementTree.SubElement(case, "skipped", message=result.skipped)
     if result.mismatches:
-        messages = [line for each in result.mismatches for line in _format_mismatch(each)]
+        messages = [line for each in result.mismatches for line in format_mismatch(each)]
         message = f"{result.mismatches[0].message} {result.variant}".strip()
         failure = ElementTree.SubElement(case, "failure", message=message)
         failure.text = click.unstyle("\n".join(messages))

@@ -120,6 +120,11 @@ class SimulatedJob:
         await self._loop.rest()
         self._note_end()
 
+    def kill_after(self, turns: int | None) -> None:
+        """Kill the process after some turns of its loop; None: not at all."""
+        assert self._loop is not None
+        self._loop.kill_after(turns)
+
     async def advance(self, seconds: float) -> None:
         """Let time pass."""
         assert self._loop is not None

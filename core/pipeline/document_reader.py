@@ -43,7 +43,7 @@ from headrace.core.pipeline.yaml_document.nodes import (
 )
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNode
 
-SECTIONS = ("name", "settings", *PART_KIND_BY_SECTION, "sql", "tests")
+SECTIONS = ("name", "settings", *PART_KIND_BY_SECTION, "sql", "tests", "invariants")
 REQUIRED_SECTIONS = {
     "name": "add a line such as name: demo",
     "sources": "rows come from a source",
@@ -90,6 +90,8 @@ class DocumentReader:
         self.names_lost = False
         self.tests: YamlEntry | None = None
         """The tests, which are no part of the pipeline and are not read here."""
+        self.invariants: YamlEntry | None = None
+        """The invariants, which are none either."""
 
     def read(self, root: YamlNode, default: Text) -> Pipeline:
         """Return all valid parts of the document."""
@@ -98,7 +100,7 @@ class DocumentReader:
             self._report_not_a_mapping(root)
             return Pipeline(default)
         sections = self._read_sections(root)
-        self.tests = sections.get("tests")
+        self.tests, self.invariants = sections.get("tests"), sections.get("invariants")
         sources = dict(self._read_parts(sections, "sources", self._read_source))
         steps = dict(self._read_parts(sections, "steps", self._read_step))
         statements = self._read_statements(sections, steps)

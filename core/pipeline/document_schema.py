@@ -19,7 +19,7 @@ from headrace.core.pipeline.document_model import DocumentModel, get_nested_mode
 from headrace.core.pipeline.document_reader import REQUIRED_SECTIONS, PipelineHead
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
-from headrace.core.pipeline.pipeline_tests.json_schema import build_tests_schema
+from headrace.core.pipeline.pipeline_tests.json_schema import INVARIANTS_SCHEMA, build_tests_schema
 from headrace.core.pipeline.settings import Settings
 from headrace.core.pipeline.stream_names import INPUT_CLAUSES
 from headrace.core.pipeline.unsupported import CLAUSES, QUALIFYING_CLAUSES
@@ -51,6 +51,7 @@ def build_json_schema(connectors: ConnectorSpecs) -> Json:
         "settings": {"$ref": "#/$defs/settings"},
         "sql": {"type": "string", "description": SQL_DESCRIPTION},
         "tests": build_tests_schema(),
+        "invariants": INVARIANTS_SCHEMA,
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

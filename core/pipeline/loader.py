@@ -55,6 +55,8 @@ class LoadedPipeline:
     has_unknown_names: bool = False
     tests: YamlEntry | None = None
     """The section `tests` of the document, unread."""
+    invariants: YamlEntry | None = None
+    """The section `invariants`, unread."""
 
     @property
     def folder(self) -> Path:
@@ -104,8 +106,9 @@ def _load_inputs(
     pipeline = reader.read(root, default)
     problems = tuple(sort_problems(findings.problems))
     inputs = replace(inputs, files=interpolator.files)
+    broken, names_lost = frozenset(reader.broken), reader.names_lost
     return LoadedPipeline(
-        pipeline, frozenset(reader.broken), problems, inputs, reader.names_lost, reader.tests
+        pipeline, broken, problems, inputs, names_lost, reader.tests, reader.invariants
     )
 
 

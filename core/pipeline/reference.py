@@ -55,6 +55,7 @@ letter or `_`.
 | `sinks` | yes | [the outputs](#sinks), by name |
 | `sql` | | [statements](sql.md#a-pipeline-of-statements): views, and queries of sinks |
 | `tests` | | [tests](testing.md) of the pipeline, which `headrace run` does not read |
+| `invariants` | | [conditions](simulation.md#invariants) on all rows, for `headrace simulate` |
 """
 
 DEAD_LETTERS_TEXT = """\

@@ -17,6 +17,10 @@ SETTLING_S = 0.002
 """The time within which the timers of a job that comes to rest fire: the gathering of a batch."""
 
 
+class ProcessKilled(BaseException):
+    """The simulated process was killed while something ran."""
+
+
 class SteppedLoop(SimulatedLoop):
     """`wall_s` is the wall clock in seconds: it moves only in `advance`, and while time is free."""
 
@@ -28,6 +32,8 @@ class SteppedLoop(SimulatedLoop):
         self._until_s = math.inf
         """The time up to which timers fire before the loop rests."""
         self._wall_s = wall_s
+        self._turns_left: int | None = None
+        """The turns after which the process is killed; None: it is not."""
         self._wall_since_s: float | None = None
         """The loop's time since which the wall clock runs; None: it stands still."""
         self.set_exception_handler(lambda loop, context: None)
@@ -57,6 +63,10 @@ class SteppedLoop(SimulatedLoop):
         self._stop_clock()
         await self.rest()
 
+    def kill_after(self, turns: int | None) -> None:
+        """Raise ProcessKilled after some turns of the loop; None: not at all."""
+        self._turns_left = turns
+
     def free_time(self) -> None:
         """Let time pass from timer to timer from now on."""
         self._stop_clock()
@@ -68,6 +78,14 @@ class SteppedLoop(SimulatedLoop):
     async def _wait_until(self, until_s: float) -> None:
         self._until_s, self._rest = until_s, self.create_future()
         await self._rest
+
+    def _run_once(self) -> None:
+        if self._turns_left is not None:
+            self._turns_left -= 1
+            if self._turns_left < 0:
+                self._turns_left = None
+                raise ProcessKilled
+        super()._run_once()
 
     def _on_idle(self) -> None:
         is_due = bool(self._scheduled) and self._scheduled[0].when() <= self._until_s

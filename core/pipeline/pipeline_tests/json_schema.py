@@ -82,6 +82,14 @@ _EVENT: Json = {
 }
 
 
+INVARIANTS_SCHEMA: Json = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Conditions on aggregates of all rows, for `headrace simulate`, "
+    "such as sum(totals.total) = sum(orders.amount).",
+}
+
+
 def build_tests_schema() -> Json:
     """Return the schema of the section."""
     events = {"anyOf": [{"enum": ["checkpoint", "restart", "savepoint"]}, _EVENT]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headrace.core.errors.problems import Problem, sort_problems, suggest_name
@@ -16,14 +16,16 @@ from headrace.core.pipeline.pipeline_tests.reader import PipelineTestReader
 from headrace.core.pipeline.pipeline_tests.section_nodes import SectionNodes
 from headrace.core.pipeline.sections import KeyedNode
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import ScalarReading
 from headrace.core.pipeline.yaml_document.composer import compose_document
-from headrace.core.pipeline.yaml_document.nodes import YamlMapping, YamlScalar
+from headrace.core.pipeline.yaml_document.nodes import YamlEntry, YamlMapping, YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import read_source_file
 from headrace.core.types.lazy_dataclass import dataclass
 
 SUFFIX = ".test"
 """The suffix of the names of test files, before that of YAML."""
-FILE_KEYS = ("pipeline", "tests")
+FILE_KEYS = ("pipeline", "tests", "invariants")
+EXPRESSION = ScalarReading("an expression, such as sum(totals.total) > 0", lambda text: text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class LoadedTests:
     """The tests without mistakes in their form, and all such mistakes."""
 
     tests: tuple[PipelineTest, ...]
+    invariants: tuple[Text, ...]
     problems: tuple[Problem, ...]
 
 
@@ -40,8 +43,9 @@ class PipelineTestFile:
 
     path: Path
     pipeline: Path
-    tests: KeyedNode | None
-    problems: tuple[Problem, ...]
+    tests: KeyedNode | None = None
+    invariants: KeyedNode | None = None
+    problems: tuple[Problem, ...] = ()
 
 
 def is_test_file(path: Path) -> bool:
@@ -67,25 +71,28 @@ def read_test_file(path: Path) -> PipelineTestFile:
     beside = path.with_name(f"{path.stem.removesuffix(SUFFIX)}{path.suffix}")
     file, problems = read_source_file(path)
     if file is None:
-        return PipelineTestFile(path, beside, None, tuple(problems))
+        return PipelineTestFile(path, beside, problems=tuple(problems))
     root, problems = compose_document(file)
     findings = DocumentProblems()
     findings.extend(problems)
     if not isinstance(root, YamlMapping):
         if not problems:
             findings.add("wanted a mapping with tests", file.locate_file(), "as in tests: [...]")
-        return PipelineTestFile(path, beside, None, tuple(findings.problems))
+        return PipelineTestFile(path, beside, problems=tuple(findings.problems))
     for entry in root.entries:
         if entry.key.value not in FILE_KEYS:
             key = Text(entry.key.value, entry.key)
-            hint = suggest_name(key, FILE_KEYS) or f"a test file has {' and '.join(FILE_KEYS)}"
+            hint = suggest_name(key, FILE_KEYS) or f"a test file has {', '.join(FILE_KEYS)}"
             findings.add(f"unknown key {quote_key(key)}", key.locate(), hint)
     pipeline = _find_pipeline(root, beside, findings)
-    found = root.get("tests")
-    if found is None:
+    tests, invariants = _key(root.get("tests")), _key(root.get("invariants"))
+    if tests is None and invariants is None:
         findings.add('missing key "tests"', file.locate(root.start, root.start + 1))
-    tests = None if found is None else KeyedNode(Text(found.key.value, found.key), found.value)
-    return PipelineTestFile(path, pipeline, tests, tuple(findings.problems))
+    return PipelineTestFile(path, pipeline, tests, invariants, tuple(findings.problems))
+
+
+def _key(entry: YamlEntry | None) -> KeyedNode | None:
+    return None if entry is None else KeyedNode(Text(entry.key.value, entry.key), entry.value)
 
 
 def _find_pipeline(root: YamlMapping, beside: Path, findings: DocumentProblems) -> Path:
@@ -111,15 +118,28 @@ def _find_pipeline(root: YamlMapping, beside: Path, findings: DocumentProblems) 
 def load_tests(
     loaded: LoadedPipeline, files: Sequence[PipelineTestFile], *, with_section: bool = True
 ) -> LoadedTests:
-    """Load the tests of a pipeline: of its section `tests`, if wanted, and of test files."""
+    """Load the tests and invariants of a pipeline: of its file, if wanted, and of test files."""
     findings = DocumentProblems()
     interpolator = Interpolator(loaded.folder, loaded.inputs.env, loaded.inputs.files)
     reader = PipelineTestReader(SectionNodes(NodeResolver(interpolator, findings)))
-    if with_section and loaded.tests is not None:
-        key = loaded.tests.key
-        reader.read(KeyedNode(Text(key.value, key), loaded.tests.value))
+    invariants = list[Text]()
+    own = (_key(loaded.tests), _key(loaded.invariants)) if with_section else (None, None)
+    for tests, conditions in (own, *((file.tests, file.invariants) for file in files)):
+        if tests is not None:
+            reader.read(tests)
+        if conditions is not None:
+            invariants += _read_invariants(conditions, reader.nodes)
     for file in files:
         findings.extend(file.problems)
-        if file.tests is not None:
-            reader.read(file.tests)
-    return LoadedTests(tuple(reader.tests), tuple(sort_problems(findings.problems)))
+    problems = tuple(sort_problems(findings.problems))
+    return LoadedTests(tuple(reader.tests), tuple(invariants), problems)
+
+
+def _read_invariants(spot: KeyedNode, nodes: SectionNodes) -> Iterator[Text]:
+    """Yield the texts of invariants."""
+    nodes.subject = ""
+    wanted = "a list of conditions, such as [sum(totals.total) = sum(orders.amount)]"
+    for item in nodes.read_items(spot, wanted) or ():
+        text: Text | None = nodes.read_scalar(item, EXPRESSION)
+        if text is not None:
+            yield text

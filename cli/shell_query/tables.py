@@ -147,7 +147,7 @@ def _describe_files(path: str, home: str) -> tuple[dict[str, object], list[str]]
         raise UnusableTable(str(error)) from None
     keys: dict[str, object] = {"files": {"path": os.path.abspath(path)}, "format": guess.format}
     if guess.format == "csv":
-        keys["csv"] = {"delimiter": guess.delimiter}
+        keys["csv"] = {"delimiter": guess.delimiter, "union_by_name": len(files) > 1}
     keys["schema"] = {column.name: str(column.type) for column in guess.columns}
     return keys, [*_warn_of_folders(path, files)]
 

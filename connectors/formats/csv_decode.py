@@ -70,8 +70,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def parse_header(header: bytes, shape: CsvSyntax, declared: Schema) -> tuple[str, ...]:
-    """Return the names of a file's columns, in its order. Raises ConnectorError."""
+def parse_header(
+    header: bytes, shape: CsvSyntax, declared: Schema, *, is_union: bool = False
+) -> tuple[str, ...]:
+    """Return the names of a file's columns, in its order. In a union, it may lack columns that may
+    be null, but not all. Raises ConnectorError."""
     line = header.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
     fields = shape.split_fields(line)
     if fields is None:
@@ -83,7 +86,9 @@ def parse_header(header: bytes, shape: CsvSyntax, declared: Schema) -> tuple[str
     twice = [name for name, times in Counter(names).items() if times > 1 and name in declared]
     if twice:
         raise _build_header_error(f'the CSV header names "{twice[0]}" twice')
-    missing = [name for name in declared.names if name not in names]
+    missing = [field.name for field in declared if field.name not in names]
+    if is_union and len(missing) < len(declared):
+        missing = [f.name for f in declared if f.name in missing and not f.nullable]
     if missing:
         hint = (
             _build_delimiter_hint(names)
@@ -156,7 +161,7 @@ COMPRESSED_PREFIXES = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\
 class CsvDecoder:
     """Decodes the fields of `schema` from records with the fields `names`, in that order.
 
-    Fields that are not `declared` are null if the records lack them.
+    Fields that are not `declared` are null if the records lack them; in a union, all are.
     `names` is empty until a split's header is known. A field that is not nullable must hold
     something. `null` is the unquoted text that means null.
     """
@@ -166,6 +171,7 @@ class CsvDecoder:
     names: tuple[str, ...] = ()
     syntax: CsvSyntax = RFC_4180
     null: bytes = b""
+    is_union: bool = False
 
     @property
     def has_header(self) -> bool:
@@ -177,7 +183,8 @@ class CsvDecoder:
 
     def with_header(self, header: bytes) -> CsvDecoder:
         """Return the decoder for records with this header."""
-        return replace(self, names=parse_header(header, self.syntax, self.declared))
+        names = parse_header(header, self.syntax, self.declared, is_union=self.is_union)
+        return replace(self, names=names)
 
     def find_cut(self, data: bytes) -> int:
         """Return the length up to the last line end outside of quotes."""

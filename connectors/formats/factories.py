@@ -39,7 +39,9 @@ def build_decoder(source: nodes.Source) -> Decoder:
 
             dialect = build_dialect(format.options)
             names = () if dialect.has_header else source.schema.names
-            return CsvDecoder(schema, source.schema, names, dialect.syntax, dialect.null.encode())
+            null = dialect.null.encode()
+            is_union = dialect.is_union
+            return CsvDecoder(schema, source.schema, names, dialect.syntax, null, is_union)
         case "debezium_json":
             return build_debezium_decoder(source)
         case "raw":
@@ -141,11 +143,13 @@ def _build_format_error(name: str, format: nodes.Format) -> ConnectorError:
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """A CSV dialect; `null` is the unquoted text that means null."""
+    """A CSV dialect; `null` is the unquoted text that means null. In a union, files may lack
+    columns."""
 
     has_header: bool
     syntax: CsvSyntax
     null: str
+    is_union: bool = False
 
 
 def build_dialect(options: DocumentModel | None) -> CsvDialect:
@@ -154,4 +158,5 @@ def build_dialect(options: DocumentModel | None) -> CsvDialect:
     delimiter, quote, null = (
         text.reveal() for text in (csv_options.delimiter, csv_options.quote, csv_options.null)
     )
-    return CsvDialect(csv_options.header, CsvSyntax(delimiter.encode(), quote.encode()), null)
+    syntax = CsvSyntax(delimiter.encode(), quote.encode())
+    return CsvDialect(csv_options.header, syntax, null, csv_options.union_by_name)

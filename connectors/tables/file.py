@@ -137,6 +137,10 @@ def find_mismatches(
         yield ConnectorMismatch(
             "a file that is looked up needs a header", None, "its first line names the columns"
         )
+    if options.csv is not None and options.csv.union_by_name:
+        yield ConnectorMismatch(
+            "a file that is looked up has all columns", None, "remove union_by_name"
+        )
     yield from find_type_conflicts(keys, added)
     for name, format_options in (("csv", options.csv), ("json", options.json_)):
         if format_options is not None and known is not None and known != name:

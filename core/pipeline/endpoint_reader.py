@@ -227,9 +227,14 @@ class EndpointReader:
             if name != chosen:
                 message = f'"{name}" has the options of format: {name}, but the format is {chosen}'
                 self._report(name, message, f"add format: {name}, or remove it")
-        if chosen == "csv" and keys.csv and (clash := keys.csv.find_conflict()):
+        clash = keys.csv.find_conflict() if chosen == "csv" and keys.csv else None
+        if keys.csv and keys.csv.union_by_name and isinstance(keys, SinkKeys):
+            clash = "union_by_name", "false in a sink, which writes all columns"
+        if clash:
             key, wanted = clash
-            message = f"csv.{key}: wanted {wanted}, got {describe_value(getattr(keys.csv, key))}"
+            value = getattr(keys.csv, key)
+            got = "true" if value is True else describe_value(value)
+            message = f"csv.{key}: wanted {wanted}, got {got}"
             place = find_node(self.section, ("csv", key)).locate()
             self.findings.add(message, place, "", self.section.subject)
 

@@ -79,6 +79,9 @@ class CsvOptions(DocumentModel):
         Text('"'), description="The character around a field that contains a delimiter."
     )
     null: AnyText = Field(Text(""), description="The unquoted text that means null.")
+    union_by_name: Flag = Field(
+        False, description="Whether columns that a file does not have are null in its rows."
+    )
 
     def find_conflict(self) -> tuple[str, str] | None:
         """Return the option that conflicts with the others, and what was wanted instead."""
@@ -86,6 +89,8 @@ class CsvOptions(DocumentModel):
             key = "quote" if "quote" in self.model_fields_set else "delimiter"
             other = "delimiter" if key == "quote" else "quote"
             return key, f"another character than the {other}"
+        if self.union_by_name and not self.header:
+            return "union_by_name", "false without a header"
         if set(self.null) & {*self.delimiter, *self.quote, "\r", "\n"}:
             return "null", "a text without delimiter, quote and line end in it"
         return None

@@ -115,6 +115,23 @@ def test_final_rows(headrace: Headrace, files: Path, sql: str, rows: str) -> Non
     assert list_files(files) == before
 
 
+@pytest.mark.parametrize("folder", ["csv", "json"])
+def test_columns_that_a_file_does_not_have_are_null(headrace: Headrace, folder: str) -> None:
+    Path(folder).mkdir()
+    files = {"1": "id,name\n1,a\n2,b\n", "2": "extra,id\nx,3\n"}
+    if folder == "json":
+        files = {
+            "1": '{"id": 1, "name": "a"}\n{"id": 2, "name": "b"}\n',
+            "2": '{"extra": "x", "id": 3}',
+        }
+    for name, text in files.items():
+        Path(folder, f"{name}.{folder}").write_text(text)
+    ran = headrace(
+        "query", f"select id, name, extra from '{folder}/*' order by id", "--format", "csv"
+    )
+    assert ran.out == "id,name,extra\n1,a,\n2,b,\n3,,x\n", ran.err
+
+
 def test_formats(headrace: Headrace, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "select id, at from 'orders/1.jsonl' order by id"
     times = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"]

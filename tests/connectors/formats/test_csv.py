@@ -194,6 +194,17 @@ def test_a_header_that_does_not_fit(text: bytes, message: str, hint: str) -> Non
     assert raised.value.hint.startswith(hint)
 
 
+def test_a_file_of_a_union_may_lack_columns_that_may_be_null() -> None:
+    declared = schema(a="bigint", b="string not null", c="string")
+    decoder = CsvDecoder(declared, declared, is_union=True)
+    frame, bad = decoder.with_header(b"x,b\n").decode(b"1,2\n", 4)
+    assert (frame.rows(named=True), bad) == ([{"a": None, "b": "2", "c": None}], ())
+    for names, missing in {b"a,c\n": "b", b"a;b;c\n": "a"}.items():
+        with pytest.raises(ConnectorError) as raised:
+            decoder.with_header(names)
+        assert raised.value.message == f'the CSV header has no column "{missing}"'
+
+
 def test_a_name_twice_that_nobody_declared_does_no_harm() -> None:
     assert header(b"x,a,x\n", a="bigint").decode(b"1,2,3", 8)[0]["a"].to_list() == [2]
 

@@ -114,6 +114,10 @@ HTTP = "{{http: {{url: 'http://h/{}'}}, on: {{id: id}}, add: [x]}}"
             "a file that is looked up needs a header [its first line names the columns]",
         ),
         (
+            "{file: {path: c.csv, csv: {union_by_name: true}}, on: [id], add: [x]}",
+            "a file that is looked up has all columns [remove union_by_name]",
+        ),
+        (
             "{file: {path: c.csv}, on: {k: id}, add: {x: {column: k, type: string}}}",
             '"k" is int in on, and string in add [declare it as int]',
         ),

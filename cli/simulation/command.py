@@ -45,6 +45,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="The largest number of rows of a seed.",
 )
+@click.option(
+    "--sample",
+    "samples",
+    metavar="SOURCE=FILE",
+    multiple=True,
+    help="Draw rows of a source from a file: .csv, .jsonl or .parquet. May be repeated.",
+)
 @click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit XML.")
 @add_set_option
 @click.pass_context
@@ -55,6 +62,7 @@ def simulate(
     seed: int | None,
     minutes: float,
     rows: int,
+    samples: Sequence[str],
     junit: str | None,
     overrides: Sequence[str],
 ) -> None:
@@ -69,6 +77,7 @@ def simulate(
     """
     from headrace.cli.pipeline_tests.checked_tests import Suite, check_suite, read_files_beside
     from headrace.cli.pipeline_tests.report import write_junit
+    from headrace.cli.simulation.sample_files import parse_sample
     from headrace.cli.simulation.simulation import Simulation
 
     checked = check_suite(Suite(file, with_section=True, files=read_files_beside(file)), overrides)
@@ -77,7 +86,8 @@ def simulate(
             click.echo(paint_problem(problem))
     if not checked.is_valid:
         ctx.exit(2)
-    simulation, start = Simulation(checked, rows), time.perf_counter()
+    files = dict(map(parse_sample, samples))
+    simulation, start = Simulation(checked, rows, files), time.perf_counter()
     chosen = range(seeds) if seed is None else (seed,)
     results = list(_run_seeds(simulation, chosen, start + minutes * 60))
     failed = int(results[-1].name.split()[-1]) if results[-1].mismatches else None

@@ -10,7 +10,7 @@ that are read again are read at the same time. The rows of a key come in one spl
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import timedelta
 from typing import Literal, TypeAlias
@@ -19,7 +19,7 @@ from headrace.core.expressions import find_columns
 from headrace.core.pipeline.pipeline_tests.model import ClockAdvance, ControlEvent, Rescale
 from headrace.core.plan import nodes
 from headrace.core.testing.bound_tests import BoundEvent, FedIdleness, FedRows, FedWatermark
-from headrace.core.testing.random_rows import SECOND_US, RowGenerator
+from headrace.core.testing.random_rows import NO_SAMPLES, SECOND_US, RowGenerator, RowSamples
 from headrace.core.testing.typed_rows import Row
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -81,7 +81,7 @@ class CaseGenerator:
 
     plan: nodes.Plan
     seed: int
-    samples: Mapping[str, Sequence[Row]]
+    samples: Mapping[str, RowSamples]
     tables: Mapping[str, tuple[Row, ...]]
     most_rows: int
     _chance: random.Random = field(init=False)
@@ -101,7 +101,7 @@ class CaseGenerator:
         chance = self._chance = random.Random(self.seed)
         sources = [part for part in self.plan if isinstance(part, nodes.Source)]
         self._rows = {
-            s.name: RowGenerator(s, chance, self.samples.get(s.name, ())) for s in sources
+            s.name: RowGenerator(s, chance, self.samples.get(s.name, NO_SAMPLES)) for s in sources
         }
         self._split_keys = {s.name: find_split_key(self.plan, s) for s in sources}
         self._splits = {

@@ -20,17 +20,21 @@ from headrace.cli.simulation.disturbed_run import (
     run_undisturbed,
 )
 from headrace.cli.simulation.random_case import CaseGenerator, RandomCase, replace_faults
+from headrace.cli.simulation.sample_files import read_sample_files
 from headrace.cli.simulation.shrinker import Shrinker
 from headrace.cli.simulation.test_entry import EntryWriter
 from headrace.core.plan import nodes
 from headrace.core.testing.bound_tests import FedRows
-from headrace.core.testing.random_rows import NoEventTime
+from headrace.core.testing.random_rows import NoEventTime, RowSamples
 from headrace.core.testing.row_text import UnwritableValue
 from headrace.core.testing.stream_checks import Mismatch
 from headrace.core.testing.typed_rows import Row, get_lookup, list_table_columns
 from headrace.core.types.lazy_dataclass import dataclass
 
-UNDISTURBED_HINT = "let the pipeline handle such rows, as by on_error"
+UNDISTURBED_HINT = (
+    "let the pipeline handle such rows, as by on_error, or take rows of a file: "
+    "--sample SOURCE=FILE"
+)
 SHRINKING_S = 30.0
 """The longest time for which a failing case is shrunk."""
 TEST_SEEDS = range(5)
@@ -58,16 +62,20 @@ class Simulation:
 
     tests: CheckedTests
     most_rows: int
+    sample_files: Mapping[str, str]
+    """The files of rows, by source."""
     planner: Planner = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
-    _samples: Mapping[str, Sequence[Row]] = field(init=False)
+    _samples: Mapping[str, RowSamples] = field(init=False)
     _tables: Mapping[str, tuple[Row, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         inputs = self.tests.checked.loaded_pipeline.inputs
         streams = frozenset().union(*(each.streams for each in self.tests.invariants))
         self.planner = Planner(inputs, sorted(streams))
-        self._samples = collect_samples(self.tests)
+        given = collect_given_rows(self.tests)
+        files = read_sample_files(self.sample_files, self.plan)
+        self._samples = {name: RowSamples(rows) for name, rows in given.items()} | files
         self._tables = collect_tables(self.tests, self.plan)
 
     @property
@@ -164,7 +172,7 @@ class Simulation:
         return compare_results(expected, got, self.plan), ""
 
 
-def collect_samples(tests: CheckedTests) -> dict[str, list[Row]]:
+def collect_given_rows(tests: CheckedTests) -> dict[str, list[Row]]:
     """Return the rows that the tests of a pipeline give to its sources."""
     samples: dict[str, list[Row]] = {}
     for test in tests.tests:

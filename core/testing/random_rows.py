@@ -109,17 +109,28 @@ class RandomValues:
         return times.get(type)
 
 
+@dataclass(frozen=True, slots=True)
+class RowSamples:
+    """Given rows of a source: values are taken from them by column, or, `are_whole`, whole rows."""
+
+    rows: Sequence[Row]
+    are_whole: bool = False
+
+
+NO_SAMPLES = RowSamples(())
+
+
 @dataclass(slots=True)
 class RowGenerator:
     """Draws rows of one source, at event times that the caller gives.
 
-    Of a table, a row changes or deletes a key; its sequence grows. `samples` are given rows, of
-    which values are taken by column. Raises NoEventTime if event times cannot be chosen.
+    Of a table, a row changes or deletes a key; its sequence grows. Raises NoEventTime if event
+    times cannot be chosen.
     """
 
     source: nodes.Source
     chance: random.Random
-    samples: Sequence[Row] = ()
+    samples: RowSamples = NO_SAMPLES
     columns: Schema = field(init=False)
     """The columns of the drawn rows."""
     _time_column: Field | None = field(init=False, default=None)
@@ -133,7 +144,7 @@ class RowGenerator:
     def __post_init__(self) -> None:
         self.columns = list_record_columns(self.source)
         for each in self.columns:
-            values = [row[each.name] for row in self.samples if each.name in row]
+            values = [row[each.name] for row in self.samples.rows if each.name in row]
             self._pools[each.name] = [value for value in values if value is not None]
         if self.source.event_time is not None:
             self._time_column, self._time_form = self._find_time_form()
@@ -141,7 +152,10 @@ class RowGenerator:
     def draw(self, time_us: int, least_us: int) -> Row:
         """Return a row at an event time; no later row has one before `least_us`."""
         self._count += 1
-        row = {each.name: self._draw_value(each, time_us) for each in self.columns}
+        if self.samples.are_whole:
+            row = dict(self.chance.choice(self.samples.rows))
+        else:
+            row = {each.name: self._draw_value(each, time_us) for each in self.columns}
         if self._time_column is not None:
             row[self._time_column.name] = encode_time(self._time_form, time_us)
         watermark = self.source.watermark_column

@@ -223,6 +223,36 @@ def test_rows_of_a_lookup_table_are_those_of_a_test(headrace: Headrace) -> None:
     assert ran.status == 0, ran.out + ran.err
 
 
+def test_rows_are_drawn_from_a_file(headrace: Headrace) -> None:
+    text = WINDOWS.replace(
+        "sum(amount)}", "sum(amount)}\n    having: if(total < 7, raise_error('few'), true)"
+    )
+    Path("orders.jsonl").write_text('{"user": "a", "amount": 7}\n{"user": "b", "amount": 9}\n')
+    assert simulate(headrace, text, "--seeds", "2").status == 2
+    ran = simulate(headrace, text, "--seeds", "2", "--sample", "orders=orders.jsonl")
+    assert ran.status == 0, ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        (
+            "orders",
+            '--sample: wanted SOURCE=FILE with a file of .csv, .jsonl, .parquet, got "orders"',
+        ),
+        ("order=rows.jsonl", '--sample: there is no source "order"'),
+        ("orders=no.jsonl", "--sample: there is no file no.jsonl"),
+        ("orders=rows.jsonl", 'rows.jsonl:2: there is no column "price"'),
+        ("orders=none.csv", "--sample: none.csv has no rows"),
+    ],
+)
+def test_mistakes_of_samples(headrace: Headrace, sample: str, message: str) -> None:
+    Path("rows.jsonl").write_text('{"user": "a"}\n{"price": 7}\n')
+    Path("none.csv").write_text("user\n")
+    ran = simulate(headrace, WINDOWS, "--sample", sample)
+    assert (ran.status, message in ran.err) == (2, True), ran.err
+
+
 def test_the_rows_of_tables_and_their_deletions_are_drawn(headrace: Headrace) -> None:
     text = """\
 name: t

@@ -81,7 +81,7 @@ def test(
     if fix and (is_batch or is_both):
         raise click.UsageError("--fix does not go with --batch or --both", ctx)
     on_spark: OnSpark = "also" if is_both else "only" if is_batch else "no"
-    options = RunOptions(
+    options = SuiteOptions(
         tuple(files), word, junit, seed, parallelism, fix, on_spark, tuple(overrides)
     )
     if create is not None:
@@ -95,7 +95,7 @@ def test(
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class SuiteOptions:
     """The options of the command."""
 
     files: Sequence[str]
@@ -108,7 +108,7 @@ class RunOptions:
     overrides: Sequence[str]
 
 
-def _run_tests(options: RunOptions) -> int:
+def _run_tests(options: SuiteOptions) -> int:
     """Run the tests, print those that fail, and return the exit status. Raises Refusal."""
     from headrace.cli.pipeline_tests.checked_tests import find_suites, select_tests
     from headrace.cli.pipeline_tests.file_update import write_edits
@@ -141,7 +141,7 @@ def _run_tests(options: RunOptions) -> int:
 
 
 @contextmanager
-def _open_spark(options: RunOptions) -> Iterator[SparkTests | None]:
+def _open_spark(options: SuiteOptions) -> Iterator[SparkTests | None]:
     """Start Spark for all tests, if it is wanted. Raises Refusal."""
     if options.on_spark == "no":
         yield None
@@ -152,7 +152,7 @@ def _open_spark(options: RunOptions) -> Iterator[SparkTests | None]:
         yield spark
 
 
-def _check_suites(suites: Sequence[Suite], options: RunOptions) -> Sequence[CheckedTests] | None:
+def _check_suites(suites: Sequence[Suite], options: SuiteOptions) -> Sequence[CheckedTests] | None:
     """Check pipelines and their tests; print the errors, and return None if there are any."""
     from headrace.cli.pipeline_tests.checked_tests import check_suite
 
@@ -174,7 +174,7 @@ def _check_create(ctx: click.Context) -> None:
         raise click.UsageError("--create wants one pipeline or test file", ctx)
 
 
-def _create_test(options: RunOptions, count: int) -> int:
+def _create_test(options: SuiteOptions, count: int) -> int:
     """Write a test of the first rows of a pipeline, and return the exit status. Raises Refusal."""
     from headrace.cli.pipeline_tests.checked_tests import find_suites
     from headrace.cli.pipeline_tests.new_test import create_test, list_lookup_steps
@@ -197,7 +197,9 @@ def _create_test(options: RunOptions, count: int) -> int:
     return 1 if result.mismatches else 0
 
 
-def _build_runner(suite: CheckedTests, streams: Collection[str], options: RunOptions) -> CaseRunner:
+def _build_runner(
+    suite: CheckedTests, streams: Collection[str], options: SuiteOptions
+) -> CaseRunner:
     """Return what runs the tests of one pipeline, which expect rows of these streams."""
     from headrace.cli.pipeline_tests.case_run import CaseRunner
     from headrace.cli.pipeline_tests.isolated_plan import Planner

@@ -54,20 +54,20 @@ def lift_queries(select: Select) -> Select:
     if not lifted and having is None:
         return select
     items = [item for item in select.items if item.name not in lifted]
-    names = {comparable_text(item.expression): item.name for item in items}
-    keys = {comparable_text(key) for key in (select.group_by.items if select.group_by else ())}
+    names = {_plain_text(item.expression, select): item.name for item in items}
+    keys = {_plain_text(key, select) for key in (select.group_by.items if select.group_by else ())}
 
     def find(node: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
         if isinstance(node, Subquery):
             return _replace_outer_columns(node, select, lambda each: find(each, frozenset()))
-        text = comparable_text(node)
+        text = _plain_text(node, select)
         if not (_is_of_groups(node) or isinstance(node, Name | Member) or text in keys):
             return None
         if isinstance(node, Name) and (node.name in bound or node.name in names.values()):
             return node
         if text not in names:
-            names[text] = text
-            items.append(SelectItem(node, text, node.span))
+            names[text] = comparable_text(node)
+            items.append(SelectItem(node, names[text], node.span))
         return Name(node.span, names[text])
 
     around = tuple(
@@ -90,6 +90,20 @@ def lift_queries(select: Select) -> Select:
     table = DerivedTable(select.span, Query(select.span, inner), GROUPS, select.span)
     places = {key: select.places[key] for key in ("select", "having") if key in select.places}
     return Select(select.span, around, table, select.is_distinct, where=where, places=places)
+
+
+def _plain_text(node: SyntaxNode, select: Select) -> str:
+    """Return the comparable text of an expression, in which columns of the only table are without
+    its name."""
+    tables = list_table_aliases(select.table)
+
+    def find(each: SyntaxNode, _: frozenset[str]) -> SyntaxNode | None:
+        match each:
+            case Member(base=Name(name=table), name=name) if tables == [table]:
+                return Name(each.span, name)
+        return None
+
+    return comparable_text(replace_nodes(node, find))
 
 
 def add_aggregates(select: Select, nodes: Iterable[SyntaxNode]) -> tuple[SelectItem, ...]:

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
-from tests.support.sql_steps import build_query, build_steps, list_errors, write_query
+from tests.support.sql_steps import (
+    build_query,
+    build_steps,
+    describe_steps,
+    list_errors,
+    write_query,
+)
 
 AROUND = (
     "in (...) and exists (...) read columns of the query around them in where, and without"
@@ -26,6 +32,18 @@ def test_a_name_of_both_queries_means_the_inner_one_in_an_equality(tmp_path: Pat
     )
     assert plan is not None
     assert [each.message for each in problems] == []
+
+
+def test_a_key_is_compared_as_it_is_written_or_by_its_name(tmp_path: Path) -> None:
+    query = (
+        "select o.id % 7 as k, 1 + (select max(paid) from payments p where p.order = {}) as m"
+        " from orders o group by id % 7"
+    )
+    found = [
+        describe_steps(build_steps(tmp_path, write_query(query.format(key))))
+        for key in ("k", "o.id % 7")
+    ]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

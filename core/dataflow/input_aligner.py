@@ -5,6 +5,10 @@ decreases: an input that resumes after being idle holds it until it has caught u
 idleness is announced by repeating the watermark, because the rows that ended it may be filtered out
 before they reach the next subtask.
 
+Inputs of one group are idle only together: they are subtasks of a task that receive the same
+watermarks, though not at the same time. When the first of them has resumed, the others are about
+to emit results of rows from before the pause, and hold the watermark until they have.
+
 An input at MAX_WATERMARK_US holds nothing back and does not count, whether its end has arrived or
 not. While all remaining inputs are idle, the combined watermark does not advance to that maximum.
 
@@ -16,7 +20,7 @@ contents of the inputs, so alignment over bounded channels cannot deadlock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from headrace.core.types.elements import (
@@ -34,6 +38,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 @dataclass(slots=True)
 class _Input:
+    group: int
     watermark_us: int = MIN_WATERMARK_US
     is_idle: bool = False
     has_ended: bool = False
@@ -47,6 +52,8 @@ class InputAligner:
     is_aligned: bool = True
     timeless_inputs: frozenset[int] = frozenset()
     """Inputs whose rows have no event time: they hold back the last watermark only."""
+    groups: Sequence[int] = ()
+    """The group of each input; by default each is a group of its own."""
     blocked_inputs: set[int] = field(default_factory=set)
     """Inputs that wait for a barrier: their next element must not be taken yet."""
     _inputs: list[_Input] = field(default_factory=list)
@@ -57,7 +64,7 @@ class InputAligner:
     _barrier_inputs: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._inputs = [_Input() for _ in range(self.input_count)]
+        self._inputs = [_Input(group) for group in self.groups or range(self.input_count)]
 
     def receive(self, at: int, element: Element) -> Iterator[Element]:
         """Take the next element of input `at`; yield the elements to hand on."""
@@ -97,7 +104,8 @@ class InputAligner:
             self._is_idle = True
             yield IdleMarker()
             return
-        live = [input.watermark_us for input in open_ if not input.is_idle]
+        live_groups = {input.group for input in open_ if not input.is_idle}
+        live = [input.watermark_us for input in open_ if input.group in live_groups]
         was_idle, self._is_idle = self._is_idle, bool(open_) and not live
         if self._is_idle:
             if not was_idle:

@@ -25,14 +25,18 @@ class InputGate:
         *,
         aligned: bool = True,
         timeless: frozenset[int] = frozenset(),
+        groups: Sequence[int] = (),
     ) -> None:
-        """`timeless`: the inputs whose rows have no event time, if other inputs have one."""
+        """`timeless`: the inputs whose rows have no event time, if other inputs have one.
+
+        `groups`: for each input, the inputs of the same number are idle only together.
+        """
         self.channels = channels
         self.idle_time = Stopwatch()
         """The time in which there was no element to take, or other tasks had their turn."""
         self.alignment_time = Stopwatch()
         """The time in which inputs waited for the barriers of others."""
-        self._aligner = InputAligner(len(channels), aligned, timeless)
+        self._aligner = InputAligner(len(channels), aligned, timeless, groups)
         self._aligned_elements: deque[tuple[int, Element]] = deque()
         self._next_input = 0
         self._took_batch = False

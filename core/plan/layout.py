@@ -28,6 +28,7 @@ from headrace.core.plan.nodes import (
     Edge,
     KeyedOperation,
     Lookup,
+    Plan,
     PlanPart,
     Process,
     Project,
@@ -209,6 +210,19 @@ def build_tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task,
     return tuple(
         Task(tuple(part.name for part in chain), chain[0].parallelism, chain[0].slot)
         for chain in distinct
+    )
+
+
+def receive_same_times(task: Task, plan: Plan) -> bool:
+    """Whether all subtasks of a task receive the same watermarks and marks of idleness.
+
+    Each reads all subtasks before it, or one of a task of which this is true.
+    """
+    into = [edge for edge in plan.edges if edge.consumer == task.parts[0]]
+    producers = {part: each for each in plan.tasks for part in each.parts}
+    return bool(into) and all(
+        edge.exchange != "forward" or receive_same_times(producers[edge.producer], plan)
+        for edge in into
     )
 
 

@@ -32,7 +32,11 @@ from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput, run_t
 from headrace.core.dataflow.output_edges import OutputEdge, share_partitioners
 from headrace.core.dataflow.snapshotter import Snapshotter
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import enumerate_subtasks, get_two_input_operation
+from headrace.core.plan.layout import (
+    enumerate_subtasks,
+    get_two_input_operation,
+    receive_same_times,
+)
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.sources.watermarks import build_watermark_generator
 from headrace.core.types.lazy_dataclass import dataclass
@@ -354,9 +358,21 @@ class SubtaskBuilder:
             timed = [streams[edge.stream].has_event_time for edge, _ in into]
             timeless = frozenset(at for at, has in enumerate(timed) if not has and any(timed))
         gate = InputGate(
-            [channel for _, channel in into], aligned=self._is_aligned, timeless=timeless
+            [channel for _, channel in into],
+            aligned=self._is_aligned,
+            timeless=timeless,
+            groups=self._group_inputs([edge for edge, _ in into]),
         )
         return tuple((edge.stream, edge.side) for edge, _ in into), gate
+
+    def _group_inputs(self, edges: Sequence[nodes.Edge]) -> list[int]:
+        """Number the inputs so that subtasks which are idle only together have one number."""
+        tasks = [self._tasks_by_part[edge.producer] for edge in edges]
+        shared = {id(task): at for at, task in enumerate(self.plan.tasks)}
+        return [
+            shared[id(task)] if receive_same_times(task, self.plan) else -at
+            for at, task in enumerate(tasks, 1)
+        ]
 
     def _build_output(
         self, task: nodes.Task, last: nodes.PlanPart, index: int, writer_states: Sequence[Document]

@@ -327,3 +327,24 @@ def test_tests_are_no_part_of_the_pipeline(headrace: Headrace) -> None:
         headrace("explain", name, "--format", "json") for name in ("plain.yaml", "tested.yaml")
     )
     assert (tested.status, tested.out) == (0, plain.out)
+
+
+def test_windows_of_windows_lose_no_row_after_a_pause(headrace: Headrace) -> None:
+    head = HEAD.replace(
+        "steps:\n", "steps:\n  best: {from: totals, window: {tumble: 1m}, top: {n: 9, by: user}}\n"
+    ).replace(
+        "aggregate: {total: sum(amount)}\n    select: [user, total]", "aggregate: {n: count(*)}"
+    )
+    users = ", ".join(f'{{ts: "10:00:05", user: {user}, amount: 1}}' for user in "abcdef")
+    check_passes(
+        headrace,
+        f"""
+        given:
+          - orders: [{users}]
+          - idle: {{orders: 0}}
+          - orders: [{{ts: "10:05:00", user: a, amount: 1}}]
+        expect:
+          best: {{count: 7}}
+        """,
+        head=f"{head}  e: {{from: best, console: {{}}}}\n",
+    )

@@ -99,6 +99,23 @@ def test_all_idle_is_reported_once_and_its_end_by_the_watermark() -> None:
     ]
 
 
+def test_inputs_of_a_group_are_idle_only_together() -> None:
+    alignment = InputAligner(3, groups=(0, 0, 1))
+    times = [(at, WatermarkElement(5)) for at in range(3)]
+    idle = [(at, IdleMarker()) for at in range(3)]
+    assert hand_on(alignment, *times, *idle)[-1] == [IdleMarker()]
+    assert hand_on(alignment, (0, WatermarkElement(9)), (1, ROW), (1, WatermarkElement(9))) == [
+        [WatermarkElement(5)],
+        [ROW],
+        [WatermarkElement(9)],
+    ]
+    assert hand_on(alignment, (0, WatermarkElement(12)), (1, IdleMarker()), (0, IdleMarker())) == [
+        [],
+        [],
+        [IdleMarker()],
+    ]
+
+
 def test_an_input_that_ended_waits_for_nobody_and_nobody_for_it() -> None:
     assert hand_on(
         InputAligner(2),

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.expressions import type_expression
 from headrace.core.plan.changelog import ChangelogNotSupported, infer_kind, infer_union_kind
-from headrace.core.plan.layout import build_edges
+from headrace.core.plan.layout import build_edges, receive_same_times
 from headrace.core.plan.nodes import (
     Append,
     ComputedColumn,
@@ -205,3 +205,13 @@ def test_changes_are_hashed_by_their_key_where_parallelism_changes() -> None:
     sink = Sink("o", "s", "console", None, None, 3)  # type: ignore[arg-type]
     (edge,) = build_edges((step, sink))
     assert (edge.exchange, [key.name for key in edge.key]) == ("hash", ["k"])
+
+
+def test_tasks_whose_subtasks_receive_the_same_times(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, f"settings: {{parallelism: 3}}\n{SOURCE}{FORKED}")
+    assert not any(receive_same_times(task, plan) for task in plan.tasks)
+    keyed = "  k: {from: orders, key: id, aggregate: {n: count(*)}}\n  l: {from: k, where: n > 1}\n"
+    sinks = "sinks:\n  one: {from: l, console: {}, parallelism: 3}\n  two: {from: k, console: {}}\n"
+    plan = plan_of(tmp_path, f"settings: {{parallelism: 3}}\n{SOURCE}\nsteps:\n{keyed}{sinks}")
+    alike = [task.parts for task in plan.tasks if receive_same_times(task, plan)]
+    assert alike == [("k",), ("l", "one"), ("two",)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
@@ -16,7 +16,6 @@ from headrace.core.pipeline.model import (
     Step,
     TableChanges,
 )
-from headrace.core.pipeline.step_reader import is_pass_through
 from headrace.core.pipeline.stream_names import get_input_aliases
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
@@ -24,6 +23,17 @@ from headrace.core.plan.changelog import ChangelogNotSupported, list_change_inpu
 from headrace.core.plan.columns import UNKNOWN_COLUMNS, KnownColumns, PlanProblems
 from headrace.core.plan.connected_inputs import build_connected_inputs
 from headrace.core.plan.conversions import ConversionSteps
+from headrace.core.plan.document_checks import (
+    check_cycles,
+    check_locations,
+    check_on_error,
+    check_parallelism,
+    check_readers,
+    check_sink_names,
+    find_producers,
+    format_subject,
+    list_unrepeatable_sources,
+)
 from headrace.core.plan.endpoints import (
     DEAD_LETTER_SCHEMA,
     add_debezium_columns,
@@ -46,19 +56,15 @@ from headrace.core.plan.output_streams import (
     build_dead_letter_stream,
     build_late_streams,
     build_main_streams,
-    list_declared_streams,
-    list_main_outputs,
 )
 from headrace.core.plan.pushdown import push_down
 from headrace.core.plan.random_calls import assign_keys
 from headrace.core.plan.repeated_lateness import warn_of_late_again
-from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.row_order_demand import mark_ordered_streams
 from headrace.core.plan.step_kinds import infer_step_kinds
 from headrace.core.plan.step_times import StepTimes, build_row_time
 from headrace.core.plan.stream_graph import (
     check_loops,
-    find_cycles,
     report_unknown_stream,
     sort_topologically,
 )
@@ -116,10 +122,9 @@ class PlanBuilder:
         self.streams: dict[str, nodes.Stream] = {}
         self.parts: dict[str, nodes.Source | nodes.Step] = {}
         """The sources and steps built so far."""
-        self.cycles: list[tuple[str, ...]] = []
         self.misspelt_streams: set[str] = set()
         """Streams that a misspelt name probably refers to; they count as read."""
-        self.producers = self._find_producers()
+        self.producers = find_producers(self.pipeline, self.report)
         self.conversions = ConversionSteps(
             self.streams, self.known_columns, self.parts, self.producers
         )
@@ -127,12 +132,12 @@ class PlanBuilder:
 
     def build_parts(self) -> tuple[nodes.PlanPart, ...]:
         """Return the sources, the steps in topological order, and the sinks."""
-        self._check_cycles()
-        self._check_sink_names()
-        self._check_locations()
+        reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
+        cycles = check_cycles(self.pipeline, reads, self.report)
+        check_sink_names(self.pipeline, self.report)
+        check_locations(self.pipeline, self.report)
         for source in self.pipeline.sources.values():
             self._build_source(source)
-        reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
         for name in sort_topologically(reads):
             step = self.pipeline.steps[name]
             if step.sql is None:
@@ -142,7 +147,8 @@ class PlanBuilder:
         sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
         sources = [part for part in self.parts.values() if isinstance(part, nodes.Source)]
         steps = [*self.versions.list_needed_steps(sinks)]
-        self._check_readers()
+        if not (self.loaded.broken_names or self.loaded.has_unknown_names or cycles):
+            check_readers(self.pipeline, self.misspelt_streams, self.report)
         if self.is_lasting:
             warn_of_growth(self.pipeline, (*sources, *steps), self.report)
             warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
@@ -166,67 +172,12 @@ class PlanBuilder:
                 keyless, parts = builder.keyless_joins, rebuilt
         return parts
 
-    def _find_producers(self) -> dict[str, str]:
-        """Return the part that produces each stream; report names that two parts define."""
-        owners: dict[str, str] = {}
-        for part, stream in list_declared_streams(self.pipeline):
-            self.report.subject = _format_subject(part)
-            of_a_part = stream != part.name and stream in self._part_names()
-            if stream in owners or of_a_part:
-                other = f'a stream of "{owners[stream]}"' if stream in owners else "another part"
-                hint = "every stream needs a name of its own; from: [a, b] unites two"
-                self.report.add(f'the name "{stream}" is taken by {other}', stream.locate(), hint)
-            if not of_a_part:
-                owners.setdefault(stream, part.name)
-        return owners
-
-    def _part_names(self) -> frozenset[str]:
-        pipeline = self.pipeline
-        return frozenset((*pipeline.sources, *pipeline.steps, *pipeline.sinks))
-
-    def _check_sink_names(self) -> None:
-        """Check that no sink shares its name: state, metrics and messages refer to names."""
-        for sink in self.pipeline.sinks.values():
-            if sink.name in self.pipeline.sources or sink.name in self.pipeline.steps:
-                self.report.subject = _format_subject(sink)
-                kind = "source" if sink.name in self.pipeline.sources else "step"
-                message = f'the name "{sink.name}" is taken by a {kind}'
-                self.report.add(message, sink.name.locate(), "give the sink another name")
-
-    def _check_locations(self) -> None:
-        """Check that no two sinks write into one folder, and no two sources read standard input."""
-        owners: dict[tuple[str, str], str] = {}
-        ends: list[Source | Sink] = [*self.pipeline.sources.values()]
-        for end in (*ends, *self.pipeline.sinks.values()):
-            is_source = isinstance(end, Source)
-            side = end.connector.source if is_source else end.connector.sink
-            if side is None or side.describe_exclusive is None:
-                continue
-            self.report.subject = _format_subject(end)
-            place = side.describe_exclusive(end.options)
-            other = owners.setdefault((_kind(end), place), end.name)
-            if other != end.name:
-                message = f'{place} is taken by the {_kind(end)} "{other}"'
-                hint = "several steps can read one source" if is_source else "a step can unite both"
-                self.report.add(message, end.name.locate(), hint)
-
     def _list_upstream(self, step: Step) -> list[str]:
         """Return the parts that a step reads from."""
         return [self.producers[name] for name in step.input_streams if name in self.producers]
 
-    def _check_cycles(self) -> None:
-        reads = {name: self._list_upstream(step) for name, step in self.pipeline.steps.items()}
-        steps = {name: [b for b in below if b in reads] for name, below in reads.items()}
-        self.cycles = find_cycles(steps)
-        for circle in self.cycles:
-            step = self.pipeline.steps[circle[0]]
-            self.report.subject = _format_subject(step)
-            shown = " from ".join((*circle, circle[0]))
-            message = f"steps read each other in a cycle: {shown}"
-            self.report.add(message, step.keys_at["from"].locate(), "start from a source")
-
     def _build_source(self, source: Source) -> None:
-        self.report.subject = _format_subject(source)
+        self.report.subject = format_subject(source)
         rows = resolve_source_columns(source, self.report)
         known = add_debezium_columns(source, rows, self.report)
         times = build_source_times(source, known, suggest_timestamp, self.report)
@@ -264,7 +215,7 @@ class PlanBuilder:
         from headrace.core.plan.sql.expansion import expand_query
         from headrace.core.plan.sql.steps import StreamTable
 
-        self.report.subject = _format_subject(step)
+        self.report.subject = format_subject(step)
         lookups = tuple(step.lookups or ())
         for name in lookups:
             if name in self.producers:
@@ -289,8 +240,8 @@ class PlanBuilder:
         self.pipeline = replace(self.pipeline, steps=steps)
 
     def _build_step(self, step: Step) -> nodes.Step:
-        self.report.subject = _format_subject(step)
-        self._check_parallelism(step)
+        self.report.subject = format_subject(step)
+        check_parallelism(step, self.pipeline, self.report)
         inputs = [(name, self._get_columns(name)) for name in step.input_streams]
         # With a broadcast, rows keep the event time of the first input.
         of_time = step.input_streams[:1] if step.broadcast else step.input_streams
@@ -298,7 +249,7 @@ class PlanBuilder:
         known, begins = self._combine_inputs(step, inputs)
         operations = OperationsBuilder(step, known, timed, self.report, begins)
         done = operations.build()
-        self._check_on_error(step, done)
+        check_on_error(step, done, self.report)
         report_ambiguous_columns(operations.known_columns, step, self.report)
         kind, done, input_names = self._infer_kinds(step, done)
         is_timed_here = step.event_time is not None and not isinstance(kind, nodes.Append)
@@ -348,21 +299,6 @@ class PlanBuilder:
             self.parts[part.name] = part
             self.streams.update({stream.name: stream for stream in part.outputs})
         return True
-
-    def _check_on_error(self, step: Step, operations: Sequence[nodes.Operation]) -> None:
-        """Warn of an `on_error` of a step in which no row can fail."""
-        if "on_error" not in step.keys_at or self.report.has_errors_of_subject:
-            return
-        fails = (
-            step.map or step.lookup or step.process or any(map(is_fallible_operation, operations))
-        )
-        if not fails:
-            message = "no row of this step can fail, so on_error has no effect"
-            hint = (
-                "an expression gives null where it cannot compute a value; it fails for a row only"
-                " with raise_error, assert_true and the like, and with a value above max_value"
-            )
-            self.report.warn(message, step.keys_at["on_error"].locate(), hint)
 
     def _combine_inputs(
         self, step: Step, inputs: Sequence[tuple[Text, KnownColumns]]
@@ -434,15 +370,9 @@ class PlanBuilder:
         """Return the stream that is read under a name: of a table, its newest changes."""
         return self.streams[name].name if name in self.streams else str(name)
 
-    def _check_parallelism(self, part: Step | Sink) -> None:
-        groups = self.pipeline.settings.key_groups
-        if part.parallelism and part.parallelism > groups:
-            message = f"parallelism {part.parallelism} is more than the {groups} key groups"
-            self.report.add(message, part.keys_at["parallelism"].locate())
-
     def _build_sink(self, sink: Sink) -> nodes.Sink:
-        self.report.subject = _format_subject(sink)
-        self._check_parallelism(sink)
+        self.report.subject = format_subject(sink)
+        check_parallelism(sink, self.pipeline, self.report)
         known = self._get_columns(sink.from_)
         input_name = str(sink.from_)
         stream = self.streams.get(input_name)
@@ -455,20 +385,13 @@ class PlanBuilder:
             kind,
             stream is not None and stream.has_event_time,
             self.pipeline.settings.checkpoint,
-            tuple(self._list_unrepeatable_sources()),
+            tuple(list_unrepeatable_sources(self.pipeline)),
             str(get_format(sink) or ""),
         )
         check_sink(sink, known, outgoing, self.report)
         slot = self._find_slot(sink, (sink.from_,))
         node = build_sink(sink, kind, self.pipeline.settings, slot)
         return replace(node, input=input_name)
-
-    def _list_unrepeatable_sources(self) -> Iterator[str]:
-        """Yield the sources that cannot be read again from a position."""
-        for name, source in self.pipeline.sources.items():
-            side = source.connector.source
-            if side is not None and not side.is_replayable:
-                yield name
 
     def _get_columns(self, name: Text, tables: Iterable[str] = ()) -> KnownColumns:
         """Return the known columns of a stream; report a name that no stream has.
@@ -486,48 +409,3 @@ class PlanBuilder:
                 report_unknown_stream(name, streams, self.pipeline.sinks, self.report)
             )
         return UNKNOWN_COLUMNS
-
-    def _check_readers(self) -> None:
-        """Report streams without a reader; with a broken part, readers are not known.
-
-        A step that does nothing is rejected already, and needs no reader.
-        """
-        if self.loaded.broken_names or self.loaded.has_unknown_names or self.cycles:
-            return
-        steps, sinks = self.pipeline.steps.values(), self.pipeline.sinks.values()
-        read = {
-            *self.misspelt_streams,
-            *(n for step in steps for n in step.input_streams),
-            *(sink.from_ for sink in sinks),
-        }
-        for part, stream in list_declared_streams(self.pipeline):
-            if stream in read or (isinstance(part, Step) and is_pass_through(part, part.keys_at)):
-                continue
-            self.report.subject = _format_subject(part)
-            named = isinstance(part, Step) and stream.startswith(f"{part.name}.")
-            of_rows = named or stream == part.name
-            siblings = list_main_outputs(part) if isinstance(part, Step) and of_rows else ()
-            if any(name in read for name in siblings):
-                message = f'nothing reads "{stream}": its rows are dropped'
-                self.report.warn(message, stream.locate())
-            elif not named or stream.endswith(".else"):
-                hint = f"add a sink with from: {stream}"
-                self.report.add(f'nothing reads "{stream}"', stream.locate(), hint)
-
-
-def _format_subject(part: Source | Step | Sink) -> str:
-    """Return the subject of a problem of that part: `step "totals"`.
-
-    That of a step inside a query is the step with the query.
-    """
-    return f'{_kind(part)} "{part.name.partition("@")[0]}"'
-
-
-def _kind(part: Source | Step | Sink) -> str:
-    match part:
-        case Source():
-            return "source"
-        case Step():
-            return "step"
-        case Sink():
-            return "sink"

@@ -20,12 +20,7 @@ from headrace.core.expressions.parsing.parser import parse_expression
 from headrace.core.expressions.typed import ColumnReference, ExpressionError
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.describe import (
-    describe_evictor,
-    describe_window_shape,
-    format_signed_duration,
-)
-from headrace.core.plan.formatting import format_options, format_value
+from headrace.core.plan.formatting import format_options, format_signed_duration, format_value
 from headrace.core.plan.nodes.matching import (
     AsOfMatch,
     BroadcastMatch,
@@ -39,6 +34,7 @@ from headrace.core.plan.nodes.matching import (
 from headrace.core.plan.nodes.windows import Session, Window
 from headrace.core.plan.over_reach import measure_reach
 from headrace.core.plan.rankings import parse_ordering
+from headrace.core.plan.window_descriptions import describe_evictor, describe_window_shape
 from headrace.core.types.data_types import quote_name
 
 

@@ -14,6 +14,12 @@ from headrace.core.plan.formatting import (
     format_changelog_suffix,
     format_microseconds,
     format_options,
+    format_signed_duration,
+)
+from headrace.core.plan.join_descriptions import (
+    describe_join,
+    describe_lookup,
+    describe_process_body,
 )
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes import (
@@ -30,12 +36,10 @@ from headrace.core.plan.nodes import (
     Join,
     KeyedOperation,
     Lookup,
-    LookupColumn,
     Map,
     Operation,
     Over,
     Process,
-    ProcessBody,
     Project,
     Route,
     RowTime,
@@ -45,31 +49,13 @@ from headrace.core.plan.nodes import (
     Top,
     WeightConversion,
 )
-from headrace.core.plan.nodes.matching import (
-    AsOfMatch,
-    BroadcastMatch,
-    ChangelogMatch,
-    ConnectedMatch,
-    IntervalMatch,
-    TableMatch,
-    WindowMatch,
-)
 from headrace.core.plan.nodes.windows import (
-    Count,
-    Cumulate,
-    Evict,
-    Global,
-    Session,
-    Slide,
-    Trigger,
     Ttl,
-    Tumble,
-    Window,
-    WindowShape,
 )
 from headrace.core.plan.over_reach import measure_reach
 from headrace.core.plan.states import StepStateSummary, format_owners
 from headrace.core.plan.stored_rows import StoredRowSize
+from headrace.core.plan.window_descriptions import BY_WALL_CLOCK, describe_window
 from headrace.core.types.change_columns import CHANGE, ChangeForm
 
 _CHANGE_FORMS: Mapping[ChangeForm, str] = {
@@ -167,94 +153,13 @@ def _format_changes(operation: Aggregate | Top) -> str:
     )
 
 
-def describe_process_body(body: ProcessBody, late: str) -> Iterator[str]:
-    """Yield the description of a user-defined class, and of its named outputs."""
-    order = "event time" if body.uses_event_time else "arrival"
-    yield f"process {body.file}:{body.name}, rows in the order of {order}{late}"
-    for name, schema in body.outputs:
-        yield f"output {name}: {', '.join(schema.names)}"
-
-
 def _format_key(key: Iterable[ComputedColumn]) -> str:
     return ", ".join(e.name if e.text in ("", e.name) else f"{e.name} = {e.text}" for e in key)
 
 
-def describe_window(window: Window) -> str:
-    """Describe a window: how rows are grouped, when it fires, and where late rows go."""
-    return ", ".join(_describe_window_clauses(window))
-
-
-def _describe_window_clauses(window: Window) -> Iterator[str]:
-    yield describe_window_shape(window.shape)
-    if window.uses_processing_time:
-        yield "by the wall clock"
-    if window.lateness_us:
-        yield f"lateness {format_microseconds(window.lateness_us)}"
-    if window.late_to:
-        yield f"late rows to {window.late_to}"
-    if window.trigger:
-        at_end = "" if window.fires_at_end else ", not at its end"
-        yield f"fires {_describe_trigger(window.trigger)}{at_end}"
-        if not window.keeps_rows:
-            yield "and then discards the fired rows"
-    elif not window.keeps_rows:
-        yield "discards fired rows"
-    if window.evict:
-        yield f"sees {describe_evictor(window.evict)}"
-
-
-def describe_window_shape(shape: WindowShape) -> str:
-    """Describe the shape of a window; checkpoints store this text."""
-    match shape:
-        case Tumble(size, offset):
-            return f"tumble {format_microseconds(size)}{_format_offset(offset)}"
-        case Slide(size, every, offset):
-            return (
-                f"slide {format_microseconds(size)} every "
-                f"{format_microseconds(every)}{_format_offset(offset)}"
-            )
-        case Cumulate(size, every, offset):
-            return (
-                f"cumulate {format_microseconds(size)} every "
-                f"{format_microseconds(every)}{_format_offset(offset)}"
-            )
-        case Session(gap):
-            return f"session {format_microseconds(gap)}"
-        case Count(rows, every):
-            return f"count {rows}" + (f" every {every}" if every != rows else "")
-        case Global():
-            return "global"
-
-
-def _format_offset(offset_us: int) -> str:
-    return f" offset {format_microseconds(offset_us)}" if offset_us else ""
-
-
-def _describe_trigger(trigger: Trigger) -> str:
-    if trigger.code is not None and trigger.input_columns is not None:
-        return f"when {trigger.code} says so, by {', '.join(trigger.input_columns.names)}"
-    if trigger.every_us is None:
-        return f"every {trigger.count} rows"
-    return f"every {format_microseconds(trigger.every_us)}" + (
-        _BY_WALL_CLOCK if trigger.uses_processing_time else ""
-    )
-
-
-def describe_evictor(evict: Evict) -> str:
-    """Describe the rows of a window that are used; checkpoints store this text."""
-    if evict.code is not None and evict.input_columns is not None:
-        return f"what {evict.code} keeps, by {', '.join(evict.input_columns.names)}"
-    if evict.within_us is None:
-        return f"the last {evict.last} rows"
-    return f"the last {format_microseconds(evict.within_us)}"
-
-
 def _format_ttl(ttl: Ttl) -> str:
-    clock = _BY_WALL_CLOCK if ttl.uses_processing_time else ""
+    clock = BY_WALL_CLOCK if ttl.uses_processing_time else ""
     return f"ttl {format_microseconds(ttl.after_us)}{clock}"
-
-
-_BY_WALL_CLOCK = " by the wall clock"
 
 
 def describe_state(summary: StepStateSummary, rows: Mapping[str, StoredRowSize]) -> Iterator[str]:
@@ -282,111 +187,6 @@ def describe_state(summary: StepStateSummary, rows: Mapping[str, StoredRowSize])
         if summary.key
         else f"all of it in subtask {summary.unkeyed_owner}"
     )
-
-
-def describe_join(join: nodes.Join) -> Iterator[str]:
-    """Yield the clauses of a join, one per line."""
-    if isinstance(join.matching, BroadcastMatch):
-        yield f"from {join.left.name}"
-        yield f"broadcast of {join.right.name}, {join.type} join on {join.text}"
-        yield _describe_broadcast(join.matching)
-        return
-    if isinstance(join.matching, ConnectedMatch):
-        if join.matching.is_broadcast:
-            yield f"from {join.left.name}"
-            yield f"broadcast of {join.right.name}, to on_rule"
-        else:
-            yield f"connect {join.left.name} and {join.right.name}"
-        yield f"key {', '.join(each.name for each in join.left.key)}"
-        yield from describe_process_body(join.matching.body, "")
-        yield from _describe_late_rows(join)
-        return
-    yield f"{join.type} join of {join.left.name} and {join.right.name} on {join.text}"
-    if isinstance(join.matching, WindowMatch):
-        yield f"window {describe_window(join.matching.window)}"
-    elif matching := describe_matching(join):
-        yield matching
-    yield from _describe_late_rows(join)
-
-
-def _describe_late_rows(join: nodes.Join) -> Iterator[str]:
-    for side, to in zip((join.left, join.right), join.late_to, strict=True):
-        if to:
-            yield f"late rows of {side.name} to {to}"
-
-
-def describe_matching(join: nodes.Join) -> str:
-    """Describe which rows with equal keys match; "" if all do."""
-    match join.matching:
-        case IntervalMatch(least_us=None):
-            return "rows are stored forever"
-        case IntervalMatch(least_us=int(least), most_us=int(most), uses_processing_time=processing):
-            clock = " by the wall clock" if processing else ""
-            sides = (
-                f"{join.right.name} from {format_signed_duration(least)} to "
-                f"{format_signed_duration(most)} later"
-            )
-            return f"{sides}{clock}"
-        case AsOfMatch(ttl_us, sequence):
-            limit = f", none older than {format_microseconds(ttl_us)}" if ttl_us is not None else ""
-            order = f", at the same time by {sequence.text}" if sequence is not None else ""
-            return f"as of: the latest {join.right.name} that is not later{order}{limit}"
-        case TableMatch(ttl_us):
-            apart = f", at most {format_microseconds(ttl_us)} apart" if ttl_us is not None else ""
-            return f"rows that are there, of both inputs{apart}"
-        case ChangelogMatch(ttl):
-            expiry = ""
-            if ttl is not None:
-                clock = " by the wall clock" if ttl.uses_processing_time else ""
-                expiry = f", ttl {format_microseconds(ttl.after_us)}{clock}"
-            return f"current rows of both inputs{expiry}"
-    return ""
-
-
-def _describe_broadcast(matching: BroadcastMatch) -> str:
-    """Describe the rows of the right input that a row is matched with."""
-    which = "all"
-    if matching.key is not None:
-        names = ", ".join(each.text or each.name for each in matching.key)
-        which = f"the latest of each {names}" if names else "the latest"
-    if matching.ttl_us is not None:
-        which += f", for {format_microseconds(matching.ttl_us)}"
-    return f"{which}, {'at the time of the row' if matching.uses_event_time else 'by arrival'}"
-
-
-def format_signed_duration(us: int) -> str:
-    """Return a duration in microseconds in its largest unit, with a minus if it is negative."""
-    return f"-{format_microseconds(-us)}" if us < 0 else format_microseconds(us)
-
-
-MISS_ACTIONS = {"null": "null", "drop": "dropped", "fail": "a failure"}
-
-
-def describe_lookup(lookup: Lookup) -> Iterator[str]:
-    """Yield the key, the added columns, the calls and the cache of a lookup, one per line."""
-    yield f"lookup in {lookup.connector} ({format_options(lookup.options)})"
-    on = (f"{column.name} = {column.text or column.name}" for column in lookup.key)
-    yield f"lookup on {', '.join(on)}, adds {', '.join(map(_format_added_column, lookup.columns))}"
-    yield f"rows without a match: {MISS_ACTIONS.get(lookup.on_miss, f'to {lookup.miss_stream}')}"
-    yield (
-        f"calls: {lookup.concurrency} at a time, {_format_timeout(lookup)}, {_format_order(lookup)}"
-    )
-    if lookup.cache_rows:
-        yield f"caches {lookup.cache_rows} keys for {format_microseconds(lookup.cache_us)}"
-
-
-def _format_added_column(found: LookupColumn) -> str:
-    name, type = found.field.name, found.field.type
-    return f"{name} {type}" if name == found.column else f"{name} {type} from {found.column}"
-
-
-def _format_timeout(lookup: Lookup) -> str:
-    retries = f"{lookup.retries} retries" if lookup.retries != 1 else "1 retry"
-    return f"{format_microseconds(lookup.timeout_us)} each, {retries}"
-
-
-def _format_order(lookup: Lookup) -> str:
-    return "in order" if lookup.keeps_order else "rows are emitted as calls return"
 
 
 def get_part_kind(part: nodes.PlanPart) -> str:

@@ -72,3 +72,8 @@ def format_value(value: object) -> str:
 def format_microseconds(us: int) -> str:
     """Return a duration in microseconds as a whole number of the largest possible unit."""
     return format_duration(timedelta(microseconds=us))
+
+
+def format_signed_duration(us: int) -> str:
+    """Return a duration in microseconds in its largest unit, with a minus if it is negative."""
+    return f"-{format_microseconds(-us)}" if us < 0 else format_microseconds(us)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.core.plan import nodes
-from headrace.core.plan.describe import describe_matching
+from headrace.core.plan.join_descriptions import describe_matching
 from headrace.core.plan.nodes.matching import IntervalMatch, TableMatch
 from headrace.core.plan.nodes.windows import Ttl
 from tests.support.sql_steps import build_query, build_steps, write_query

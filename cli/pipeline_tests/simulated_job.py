@@ -6,6 +6,7 @@ import asyncio
 import errno
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -244,7 +245,7 @@ class SimulatedJob:
         prepared = {name: [*frames] for name, frames in self.memory.prepared_batches.items()}
         self._disk.before_operation = _fail
         loop.free_time()
-        loop.run_until_complete(cancel_tasks(asyncio.all_tasks(loop)))
+        end_tasks(loop)
         self.memory.outputs, self.memory.prepared_batches = outputs, prepared
 
 
@@ -271,8 +272,19 @@ def build_memory_storage(home: Home) -> CheckpointStorage:
     )
 
 
-async def cancel_tasks(tasks: Collection[asyncio.Task[object]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
+def end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel the tasks of a loop that was left by an exception, and run it until they have ended.
+
+    If what it ran had come to its end in the last turn, its callback is still to be called, and
+    stops the loop once.
+    """
+    ending = loop.create_task(_cancel_tasks(asyncio.all_tasks(loop)))
+    while not ending.done():
+        with suppress(RuntimeError):
+            loop.run_until_complete(ending)
+
+
+async def _cancel_tasks(tasks: Collection[asyncio.Task[object]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -90,6 +90,11 @@ class DisturbedRun(VariantRun):
 
     async def _drive(self) -> None:
         memory = self.job.memory
+        if isinstance(memory, FaultyMemory) and memory.has_failed:
+            # The commit of restored output has failed.
+            memory.set_fault(None)
+            self.counts["crashes"] += 1
+            return
         while self._next < len(self.test.events) and not self.mismatches:
             _, event = self.test.events[self._next]
             if event == ControlEvent("restart"):

@@ -21,7 +21,7 @@ import polars as pl
 
 from headrace.cli.pipeline_tests.simulated_job import (
     build_memory_storage,
-    cancel_tasks,
+    end_tasks,
     ignore_operation,
 )
 from headrace.connectors.memory import InMemoryData, MemorySource, MemorySplitReader
@@ -311,6 +311,7 @@ class Life:
             on_event=self.news.append,
             on_finished=self._finish,
             write_commit_record=partial(self._record_commit, home),
+            time=lambda: NOW,
             fresh_parts=self.fresh,
         )
         storage.resumed_number = storage.find_last_number()
@@ -352,7 +353,7 @@ class Life:
         """End the tasks of a killed process, without any effect outside."""
         left = self._left or self._outputs()
         self._dead, loop.last, loop.turns = True, None, 0
-        loop.run_until_complete(cancel_tasks(asyncio.all_tasks(loop)))
+        end_tasks(loop)
         self.memory.outputs, self.memory.prepared_batches = left
 
     def _outputs(self) -> Outputs:

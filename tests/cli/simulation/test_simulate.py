@@ -132,7 +132,9 @@ sinks: {{a: {{from: compared, console: {{}}}}}}
         new = [a != b for a, b in zip(before, rows["user"].to_list())]
         return rows.select("user").with_columns(is_new=pl.Series(new, dtype=pl.Boolean))
     """
-    check_entry_fails(headrace, simulate(headrace, text, code=code), text)
+    ran = simulate(headrace, text, code=code)
+    # The keys of a window come in another order from run to run, so the entry may also pass.
+    assert (ran.status, "as an entry of tests:" in ran.out) == (1, True), ran.out + ran.err
 
 
 def test_a_correct_pipeline_passes_and_the_summary_counts_what_happened(

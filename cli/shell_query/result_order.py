@@ -19,6 +19,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     walk,
 )
 from headrace.core.expressions.typed import ExpressionError, ExpressionErrors, Span
+from headrace.core.plan.sql.items import HIDDEN_PREFIX
 from headrace.core.plan.sql.result_order import find_order_parts
 from headrace.core.queries import parse_query, run_query, type_query
 from headrace.core.queries.typed_query import is_aggregate
@@ -166,7 +167,7 @@ def _find_column(node: SyntaxNode, query: Query, sql: str, added: list[SelectIte
 
 def _add_column(node: SyntaxNode, sql: str, added: list[SelectItem]) -> str:
     """Add a hidden column to the result, and return its name."""
-    name = f"order by {_cut(sql, node)}"
+    name = f"{HIDDEN_PREFIX}{_cut(sql, node)}"
     added.append(SelectItem(node, name, node.span, (Name(node.span, name),)))
     return name
 

@@ -20,7 +20,9 @@ from headrace.core.expressions.parsing.syntax_tree import (
     SyntaxNode,
 )
 from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.sql import foreign_clauses
 from headrace.core.sql.clause_parser import ClauseParser
+from headrace.core.sql.foreign_clauses import CLAUSE_WORDS
 from headrace.core.sql.syntax_tree import (
     NamedQuery,
     Operator,
@@ -33,29 +35,8 @@ from headrace.core.sql.syntax_tree import (
     Values,
     make_row_table,
 )
-from headrace.core.sql.table_parser import (
-    CLAUSE_WORDS,
-)
-
-_LIMIT_HINT = "write order by ... limit 10"
-_FOREIGN_CLAUSES = {
-    **{"sort": "sort by", "cluster": "cluster by", "distribute": "distribute by"},
-    **{"fetch": "fetch", "into": "into"},
-}
-_FOREIGN_HINTS = {
-    **dict.fromkeys(("sort by", "cluster by", "distribute by"), "rows are distributed by the plan"),
-    "fetch": _LIMIT_HINT,
-    "into": "a sink writes the rows of a step",
-}
 
 _COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
-_SCHEMA_HINT = "headrace schema --of FILE lists the columns of a file"
-STATEMENT_HINTS = {
-    **dict.fromkeys(("describe", "desc", "show", "summarize"), _SCHEMA_HINT),
-    "copy": "headrace query --to FILE writes the rows of a query",
-    "from": "as in select * from orders",
-}
-"""The hints for statements of other shells, by their first word."""
 
 
 def parse_query(text: str, *, takes_paths: bool = False) -> Query:
@@ -89,14 +70,20 @@ class QueryParser(ClauseParser):
         """Parse the whole text."""
         if self.is_at_end:
             raise ExpressionError("wanted a query, got nothing", self.current_token.span)
-        if hint := STATEMENT_HINTS.get(self.current_token.text.lower()):
-            token = self.current_token
-            raise ExpressionError(f'wanted "select", got {token}', token.span, hint)
+        foreign_clauses.refuse_statement(self)
         query = self.parse_whole_query()
         if not self.is_at_end:
-            self._refuse_foreign_clause()
+            foreign_clauses.refuse_clause(self)
             raise self.unexpected_token_error("the end of the query")
         return query
+
+    def unexpected_token_error(self, wanted: str) -> ExpressionError:
+        error = super().unexpected_token_error(wanted)
+        if error.hint:
+            return error
+        if hint := foreign_clauses.find_clause_hint(self):
+            return ExpressionError(error.message, error.span, hint)
+        return foreign_clauses.find_misspelt_word(self) or error
 
     def is_at_query(self) -> bool:
         ahead = 0
@@ -115,7 +102,7 @@ class QueryParser(ClauseParser):
         body = self._parse_sets()
         places: dict[str, Span] = {}
         order_by = parse_sort_items(self) if self.accept_by("order", places) else ()
-        self._refuse_foreign_clause()
+        foreign_clauses.refuse_clause(self)
         limit, offset = None, 0
         while self.is_at("limit", "offset"):
             word = self.take()
@@ -124,7 +111,7 @@ class QueryParser(ClauseParser):
                 offset = self._parse_count()
             elif not self.accept("all"):
                 limit = self._parse_count()
-        self._refuse_foreign_clause()
+        foreign_clauses.refuse_clause(self)
         span = start.span.extend_to(self.previous_token.span)
         return Query(span, body, named, order_by, limit, offset, places)
 
@@ -135,11 +122,18 @@ class QueryParser(ClauseParser):
         found = [self._parse_one_named()]
         while self.accept(","):
             found.append(self._parse_one_named())
+        names = [each.name for each in found]
+        for at, name in enumerate(names):
+            if any(name.name == other.name for other in names[:at]):
+                message = f'two queries of with are called "{name.name}"'
+                raise ExpressionError(message, name.span, "rename one of them")
         return tuple(found)
 
     def _parse_one_named(self) -> NamedQuery:
         token = self.parse_name("the name of a query")
-        columns = self.parse_names() if self.is_at("(") else ()
+        ahead = self.next_token.text.lower()
+        has_columns = self.is_at("(") and ahead not in ("select", "with", "values", "(")
+        columns = self.parse_names() if has_columns else ()
         self.accept("as")
         self.expect("(")
         query = self.parse_whole_query()
@@ -202,12 +196,14 @@ class QueryParser(ClauseParser):
         start = self.expect("select")
         places = {"select": start.span}
         is_distinct = bool(self.accept("distinct"))
-        if not is_distinct and not self.next_token.text.startswith((",", ".")):
+        if is_distinct:
+            foreign_clauses.refuse_distinct_on(self)
+        elif not self.next_token.text.startswith((",", ".")):
             self.accept("all")
         items = [self._parse_item()]
         while self.accept(","):
             items.append(self._parse_item())
-        self._refuse_foreign_clause()
+        foreign_clauses.refuse_clause(self)
         has_table = self.accept_clause("from", places)
         table = self.parse_tables() if has_table else make_row_table(start.span)
         views = self.parse_views()
@@ -218,35 +214,30 @@ class QueryParser(ClauseParser):
         windows = self.parse_windows() if self.accept_clause("window", places) else {}
         if qualify is None and self.accept_clause("qualify", places):
             qualify = self.parse_expression()
-        self._refuse_foreign_clause()
+        foreign_clauses.refuse_clause(self)
         span = start.span.extend_to(self.previous_token.span)
         return Select(
             span, tuple(items), table, is_distinct, views, where, group_by, having, qualify,
             windows, places,
         )  # fmt: skip
 
-    def _refuse_foreign_clause(self) -> None:
-        word, before = self.current_token, self.previous_token
-        if before.text.lower() == "top" and word.kind == "number":
-            raise ExpressionError("top is not supported", before.span, _LIMIT_HINT)
-        if self.is_at(*_FOREIGN_CLAUSES) and self.next_token.text not in (",", ")", ""):
-            what = _FOREIGN_CLAUSES[word.text.lower()]
-            raise ExpressionError(f"{what} is not supported", word.span, _FOREIGN_HINTS[what])
-
     def _parse_item(self) -> SelectItem:
         first = self.current_token
         if (self.is_at(*CLAUSE_WORDS) and not self._is_column_ahead()) or self.is_at_end:
             error = self.unexpected_token_error("a column of the result")
             hint = "" if self.is_at_end else f"a column of that name is written `{first.text}`"
+            if self.previous_token.text == "," and self.is_at("from"):
+                hint = "remove the comma before it"
             raise ExpressionError(error.message, error.span, error.hint or hint)
         if self.is_at("*"):
-            return self._check_star(SelectItem(Star(self.take().span), "", first.span))
+            return self._finish_star(SelectItem(Star(self.take().span), "", first.span))
         if self.next_token.text == "." and self.peek(2).text == "*":
             self.take()
             self.take()
             span = first.span.extend_to(self.take().span)
-            return self._check_star(SelectItem(Star(span), first.value, first.span))
+            return self._finish_star(SelectItem(Star(span), first.value, first.span))
         node = self.parse_expression()
+        foreign_clauses.refuse_bare_filter(self)
         aliases = self._parse_item_aliases()
         match node:
             case _ if len(aliases) == 1:
@@ -265,10 +256,8 @@ class QueryParser(ClauseParser):
         after = () if self.is_at("from") else ("as", "from")
         return ahead.kind == "symbol" or ahead.text.lower() in after
 
-    def _check_star(self, item: SelectItem) -> SelectItem:
-        if self.is_at("except") and self.next_token.text == "(":
-            message = "* except (...) is not supported"
-            raise ExpressionError(message, self.current_token.span, "write the columns by name")
+    def _finish_star(self, item: SelectItem) -> SelectItem:
+        foreign_clauses.refuse_star_clause(self)
         return item
 
     def _parse_item_aliases(self) -> tuple[Name, ...]:

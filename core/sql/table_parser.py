@@ -10,6 +10,13 @@ from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.parser import RecursiveDescentParser
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Name, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.sql.foreign_clauses import (
+    CLAUSE_WORDS,
+    JOIN_WORDS,
+    SET_WORDS,
+    is_at_fetch,
+    refuse_clause_as_table,
+)
 from headrace.core.sql.syntax_tree import (
     DerivedTable,
     JoinedTable,
@@ -20,18 +27,18 @@ from headrace.core.sql.syntax_tree import (
     TableName,
 )
 
-CLAUSE_WORDS = frozenset(
-    "from where group having qualify window order sort cluster distribute limit offset".split()
-)
-"""The words with which a clause begins."""
-SET_WORDS = ("union", "intersect", "except", "minus")
-JOIN_WORDS = frozenset("join inner left right full cross natural semi anti".split())
 RESERVED_WORDS = (
     CLAUSE_WORDS | JOIN_WORDS | {*SET_WORDS, "on", "using", "lateral", "tablesample", "for"}
 )
 """The words that are no alias, unless they are in back quotes."""
 FILE_ENDING = re.compile(r"\.(json|jsonl|ndjson|csv|parquet)(\.gz|\.zst)?$")
-_TABLE_CLAUSES = {"tablesample": "tablesample", "pivot": "pivot", "unpivot": "unpivot"}
+_TABLE_CLAUSES = {
+    "tablesample": "as in where id % 10 = 0",
+    "pivot": "as in sum(amount) filter (where city = 'Oslo') as oslo, a column for each value",
+    "unpivot": "lateral view explode(map('a', a, 'b', b)) t as name, value makes rows of columns",
+    "match_recognize": "lag(...) over (...) compares rows; process keeps state in Python",
+}
+"""The clauses after a table that are not supported, with hints."""
 WINDOW_TABLE_HINT = (
     "group by tumble(time, interval 10 seconds), hop(...), cumulate(...) or session(...)"
 )
@@ -121,6 +128,7 @@ class TableParser(RecursiveDescentParser):
         if start.kind == "string" and not self.takes_paths:
             message = f"wanted the name of a table, got {start.text}"
             raise ExpressionError(message, start.span, PATH_HINT)
+        refuse_clause_as_table(self)
         name = self.take() if start.kind == "string" else self.parse_name("the name of a table")
         span, parts = name.span, [name.value]
         while self.accept("."):
@@ -132,8 +140,9 @@ class TableParser(RecursiveDescentParser):
             raise self._table_function_error(written, span)
         as_of = self._parse_as_of()
         if self.is_at(*_TABLE_CLAUSES):
-            what = _TABLE_CLAUSES[self.current_token.text.lower()]
-            raise ExpressionError(f"{what} is not supported", self.current_token.span)
+            what = self.current_token.text.lower()
+            message = f"{what} is not supported"
+            raise ExpressionError(message, self.current_token.span, _TABLE_CLAUSES[what])
         alias, alias_span, columns = self._parse_alias()
         if not alias:
             is_text = start.kind == "string"
@@ -159,7 +168,10 @@ class TableParser(RecursiveDescentParser):
         message = f"a function is no table, got {name}(...)"
         if self.takes_paths and self.peek(1).kind == "string":
             return ExpressionError(message, span, f"as in from {self.peek(1).text}")
-        return ExpressionError(message, span, "lateral view explode(...) makes rows of an array")
+        hint = "lateral view explode(...) makes rows of an array"
+        if name.lower() in ("range", "generate_series", "sequence"):
+            hint = "as in (select 1) lateral view explode(sequence(1, 3)) t as id"
+        return ExpressionError(message, span, hint)
 
     def _parse_parenthesized(self, start: Span) -> TableItem:
         if not self.is_at_query():
@@ -196,7 +208,8 @@ class TableParser(RecursiveDescentParser):
         """Whether the current token names what is before it."""
         if self.current_token.kind == "quoted":
             return True
-        return self.current_token.kind == "word" and not self.is_at(*RESERVED_WORDS)
+        is_reserved = self.is_at(*RESERVED_WORDS) or is_at_fetch(self)
+        return self.current_token.kind == "word" and not is_reserved
 
     def parse_names(self) -> tuple[Name, ...]:
         """Parse names in parentheses."""

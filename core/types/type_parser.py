@@ -9,6 +9,7 @@ Spark's aliases are accepted (`long`, `integer`, `numeric`); names from other sy
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from headrace.core.errors.problems import suggest_name
 from headrace.core.types.data_types import (
@@ -173,6 +174,9 @@ class _Parser:
         if name in NON_COLUMN_NAMES:
             return self.build_error(f'no column has the type "{word.text}"', token=word)
         suggestion = FOREIGN_NAMES.get(name)
+        if suggestion and self.is_sign("("):
+            # The hint replaces the length too, as in varchar(20).
+            word = replace(word, end=max(self.token.end, self.text.find(")", word.end) + 1))
         hint = f'did you mean "{suggestion}"?' if suggestion else suggest_name(name, KNOWN_NAMES)
         return self.build_error(f'unknown type "{word.text}"', hint, word)
 

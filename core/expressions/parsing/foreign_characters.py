@@ -11,6 +11,7 @@ import re
 from headrace.core.expressions.typed import ExpressionError, Span
 
 _QUOTES_HINT = "write plain quotes, ' or \""
+PARAMETER_HINT = "there are no parameters: write the value itself"
 IF_HINT = "as in if(condition, value, other), or case when"
 
 # Characters that start no token, and a hint for each.
@@ -23,6 +24,7 @@ CHARACTER_HINTS = {
     "**": "as in power(a, b)",
     "//": "as in a div b, for whole numbers; a comment starts with --",
     "?": IF_HINT,
+    "#": "a comment starts with --",
     ";": "an expression ends without it",
     "{": "as in named_struct('a', 1)",
     **dict.fromkeys("‘’“”„‚´«»", _QUOTES_HINT),
@@ -42,10 +44,14 @@ def unknown_character_error(text: str, at: int) -> ExpressionError:
     """Return the error about characters that start no token of the language."""
     if name := _DECORATED_NAME.match(text, at):
         message = f'"{name[0]}" means nothing here'
+        if name[0].removeprefix("$").isdecimal():
+            return ExpressionError(message, Span(at, name.end()), PARAMETER_HINT)
         hint = f"a column is its plain name: {name[name.lastindex or 0]}"
         return ExpressionError(message, Span(at, name.end()), hint)
     symbol = next((word for word in _FOREIGN_SYMBOLS if text.startswith(word, at)), text[at])
     hint = CHARACTER_HINTS.get(symbol, "")
+    if symbol == "?" and text[:at].rstrip()[-1:] in ("=", "<", ">", "(", ","):
+        hint = PARAMETER_HINT
     return ExpressionError(f'"{symbol}" means nothing here', Span(at, at + len(symbol)), hint)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from headrace.core.expressions.parsing.foreign_characters import IF_HINT
+from headrace.core.expressions.parsing.foreign_characters import IF_HINT, PARAMETER_HINT
 from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.token_stream import TokenStream
 from headrace.core.expressions.refused_functions import (
@@ -50,6 +50,7 @@ _HINTS_AFTER_VALUE = {
 }
 _HINTS_AFTER_WORD = {
     "in": "in takes its values in parentheses: in ('a', 'b')",
+    "exists": "as in exists (select 1 from orders where id = 1)",
     "if": IF_HINT,
 }
 _CAST_HINT = "as in cast(value as bigint)"
@@ -127,6 +128,13 @@ def _operand_hint(tokens: TokenStream) -> SyntaxHint | None:
             return None
         span = (tokens.peek(-2) if negated else previous).span.extend_to(word.span)
         return SyntaxHint(f'write "{"<>" if negated else "="} {word.text}"', span)
+    if word.text.lower() == "similar" and tokens.next_token.text.lower() == "to":
+        return SyntaxHint('write "rlike"', word.span.extend_to(tokens.next_token.span))
+    if word.text == ":" and tokens.next_token.kind == "word":
+        return SyntaxHint(PARAMETER_HINT, word.span.extend_to(tokens.next_token.span))
+    if word.text == ">" and previous.text == "->":
+        span = previous.span.extend_to(word.span)
+        return SyntaxHint("as in get_json_object(text, '$.name')", span)
     if word.text.lower() in (",", "to") and tokens.peek(-2).text.lower() == "between":
         return SyntaxHint('write "and"')
     if word.text == "," and tokens.peek(-3).text.lower() in ("cast", "try_cast"):
@@ -141,6 +149,9 @@ def _word_hint(tokens: TokenStream) -> SyntaxHint | None:
     text = word.text.lower()
     if text == "none":
         return SyntaxHint('write "null"')
+    if text == "[" and tokens.next_token.kind == "word" and tokens.peek(2).text == "]":
+        span = word.span.extend_to(tokens.peek(2).span)
+        return SyntaxHint(f"write {tokens.next_token.text}", span)
     if text == "[":
         return SyntaxHint("as in array(1, 2)")
     if before.kind == "number" and word.kind == "word" and _DURATION.fullmatch(text):

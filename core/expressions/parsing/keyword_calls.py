@@ -14,7 +14,7 @@ from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Cast, Literal, Name, SyntaxNode
 from headrace.core.expressions.parsing.token_stream import ExpressionParser
 from headrace.core.expressions.typed import ExpressionError, Span
-from headrace.core.types.data_types import STRING, Type
+from headrace.core.types.data_types import MONTH_FIELDS, STRING, TIME_FIELDS, Type
 from headrace.core.types.type_parser import TypeTextError, parse_type
 
 
@@ -148,7 +148,10 @@ def parse_type_name(parser: ExpressionParser) -> Type:
         for bracket, ends in (("(", ")"), ("<", ">")):
             closing[bracket] += word.text.count(bracket) - word.text.count(ends)
     if first.text.lower() == "interval":
-        parser.parse_name("a unit")
+        if not parser.is_at(*MONTH_FIELDS, *TIME_FIELDS):
+            message = f"wanted a unit after interval, got {parser.current_token}"
+            raise ExpressionError(message, first.span, "as in interval 1 day, without a cast")
+        parser.take()
         if parser.accept("to"):
             parser.parse_name("a unit")
     span = first.span.extend_to(parser.previous_token.span)

@@ -6,7 +6,7 @@ over these; the last ones are computed by the clause `select` of the step.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.expressions.parsing.syntax_tree import (
@@ -30,6 +30,7 @@ from headrace.core.plan.sql.grouping_sets import (
 )
 from headrace.core.plan.sql.items import (
     Item,
+    add_results,
     has_aggregate,
     is_aggregate,
     refuse_aggregates,
@@ -267,11 +268,12 @@ class GroupBuilder:
         bound = self.window.find_bound(item.node) if self.window is not None else ""
         if bound and not self.scope.has(item.node):
             return self.texts.name(bound, item.place)
+        scope = add_results(item, self.items, self.scope)
         if not has_aggregate(item.node):
-            return self.texts.write(item.node, self.scope, self._make_finder(calls=False))
+            return self.texts.write(item.node, scope, self._make_finder(scope, calls=False))
         if self._reads_bounds(item.node):
-            return self.texts.write(item.node, self.scope, self._make_finder(calls=True))
-        text = self.texts.write(item.node, self.scope, self._make_finder(calls=False))
+            return self.texts.write(item.node, scope, self._make_finder(scope, calls=True))
+        text = self.texts.write(item.node, scope, self._make_finder(scope, calls=False))
         name = item.name
         while name in self.key_names or name in (WINDOW_START, WINDOW_END):
             name += "_"
@@ -301,16 +303,17 @@ class GroupBuilder:
         return bool(names & {WINDOW_START, WINDOW_END, "window", "session_window"})
 
     def _write_having(self, node: SyntaxNode) -> Text:
-        find = self._make_finder(calls=True)
+        scope = replace(self.scope, results=tuple(item.name for item in self.items))
+        find = self._make_finder(scope, calls=True)
 
         def find_result(each: SyntaxNode, bound: frozenset[str]) -> str | None:
             if isinstance(each, Name) and each.name not in bound and each.name in self._aggregates:
                 return quote_name(each.name)
             return find(each, bound)
 
-        return self.texts.write(node, self.scope, find_result)
+        return self.texts.write(node, scope, find_result)
 
-    def _make_finder(self, *, calls: bool) -> Replace:
+    def _make_finder(self, scope: Scope, *, calls: bool) -> Replace:
         """Return the function that replaces keys and ends of windows, and with `calls` aggregates,
         by the columns that have them."""
         inside: list[Span] = []
@@ -339,8 +342,8 @@ class GroupBuilder:
                 message = "a query is neither in group by nor inside an aggregate"
                 hint = "compute it in a query in from (...)"
                 raise ExpressionError(message, node.span, hint)
-            refuse_unknown_function(node, bound, self.scope)
-            if isinstance(node, Name | Member) and self.scope.find(node, bound) is not None:
+            refuse_unknown_function(node, bound, scope)
+            if isinstance(node, Name | Member) and scope.find(node, bound) is not None:
                 raise _no_key_error(node.name, node.span)
             return None
 

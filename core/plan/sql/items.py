@@ -28,6 +28,9 @@ from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
 from headrace.core.types.data_types import INT, STRING, Schema, quote_name
 from headrace.core.types.lazy_dataclass import dataclass
 
+HIDDEN_PREFIX = "order by "
+"""The prefix of the names of columns that a result is only ordered by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -54,6 +57,13 @@ def expand_items(select: Select, scope: Scope, texts: QueryTexts) -> list[Item]:
         items.append(Item(each.name, each.name_span, each.expression))
     _check_names(items, texts)
     return items
+
+
+def add_results(item: Item, items: Iterable[Item], scope: Scope) -> Scope:
+    """Return the scope of an item: `order by` also knows the columns of the result."""
+    if not item.name.startswith(HIDDEN_PREFIX):
+        return scope
+    return replace(scope, results=tuple(e.name for e in items if e.name != item.name))
 
 
 def _warn_of_quotes(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> None:

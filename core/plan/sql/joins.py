@@ -15,7 +15,7 @@ from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan import nodes
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
-from headrace.core.plan.sql.texts import QueryTexts, list_conditions
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, list_conditions
 from headrace.core.plan.sql.time_bounds import WithinBounds, find_column, find_time_bounds
 from headrace.core.plan.sql.windows import is_current_time
 from headrace.core.sql.syntax_tree import (
@@ -65,12 +65,15 @@ class Joiner:
     texts: QueryTexts
     path: tuple[str, ...]
     conditions: list[SyntaxNode]
+    failed: bool = False
+    """Whether a condition of a join was rejected: the rest is checked, and then rejected too."""
 
     def join(self, left: Draft, right: Draft, written: JoinedTable, *, may_filter: bool) -> Draft:
         """Return the draft of a join. Raises RejectedQuery."""
         kind = written.kind
         is_inner = kind in ("inner", "cross")
         conditions = [each for each in list_conditions(written.on) if not _is_true(each)]
+        conditions = self._list_valid(conditions, join_scopes(left, right))
         taken = self._find_joining(left, right) if is_inner and may_filter else []
         if kind == "cross":
             conditions += taken
@@ -106,12 +109,23 @@ class Joiner:
 
     def add_constants(self, left: Draft, right: Draft, place: Span) -> None:
         """Give the rows of both inputs the same key, as no condition compares them by equality."""
-        if not any(self._has_one_row(each) for each in (left, right)):
+        if not self.failed and not any(self._has_one_row(each) for each in (left, right)):
             location = self.texts.written.text.locate(place.start, place.end)
             message = "this join compares each row with each other row, in one place"
             self.texts.report.warn(message, location, CROSS_HINT)
         for draft in (left, right):
             add_constant(draft, self.texts, place)
+
+    def _list_valid(self, conditions: list[SyntaxNode], scope: Scope) -> list[SyntaxNode]:
+        """Return the conditions whose names mean columns; the others are reported."""
+        valid = []
+        for each in conditions:
+            try:
+                self.texts.parts(each, scope)
+                valid.append(each)
+            except RejectedQuery:
+                self.failed = True
+        return valid
 
     def _has_one_row(self, draft: Draft) -> bool:
         """Whether a draft reads an aggregate of all rows, or the first row in an order."""

@@ -21,6 +21,7 @@ from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.sql.conditions import has_query
 from headrace.core.plan.sql.grouped_queries import add_aggregates
 from headrace.core.plan.sql.items import (
+    HIDDEN_PREFIX,
     Item,
     expand_items,
     has_aggregate,
@@ -218,7 +219,7 @@ class QueryCompiler:
         return self.texts.parts(node, Scope(), lambda each, _: columns.get(each.span))
 
     def _add_item(self, node: SyntaxNode, added: list[Item]) -> Item:
-        item = Item(f"order by {self.texts.cut(node.span)}", node.span, node)
+        item = Item(f"{HIDDEN_PREFIX}{self.texts.cut(node.span)}", node.span, node)
         added.append(item)
         return item
 

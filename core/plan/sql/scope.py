@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.parsing.syntax_tree import (
     Member,
     Name,
@@ -65,6 +66,8 @@ class Scope:
 
     columns: tuple[ScopeColumn, ...] = ()
     outer: Scope | None = None
+    results: tuple[str, ...] = ()
+    """The columns of the result, which `having` and `order by` know too."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -128,9 +131,15 @@ class Scope:
         try:
             ExpressionResolver(Schema(tuple(fields)), names).resolve(node)
         except ExpressionErrors as failed:
-            return failed.errors[0]
+            return self._suggest_result(node, failed.errors[0])
         shown = ", ".join(dict.fromkeys(each.name for each in columns))
         return ExpressionError("unknown column", node.span, f"the columns are {shown}")
+
+    def _suggest_result(self, node: SyntaxNode, error: ExpressionError) -> ExpressionError:
+        """Return an error with the hint of a column of the result, if that is the nearest one."""
+        is_open = isinstance(node, Name) and not error.hint.startswith("did you mean")
+        hint = suggest_name(node.name, self.results) if is_open and isinstance(node, Name) else ""
+        return ExpressionError(error.message, error.span, hint) if hint else error
 
     def star(self, table: str = "") -> Iterator[ScopeColumn]:
         """Yield the columns that a star means, of one table or of all."""

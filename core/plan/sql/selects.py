@@ -26,6 +26,7 @@ from headrace.core.plan.sql.grouped_queries import lift_queries, list_row_values
 from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
 from headrace.core.plan.sql.items import (
     Item,
+    add_results,
     expand_items,
     refuse_aggregates,
     refuse_unknown_function,
@@ -188,7 +189,9 @@ class SelectBuilder:
         tables = TableBuilder(
             self.writer, self.texts, self.named, self.compile_query, self.path, conditions
         )
-        return tables.build(select)
+        draft = tables.build(select)
+        self.failed |= tables.failed
+        return draft
 
     def _filter(self, select: Select, draft: Draft, conditions: list[SyntaxNode]) -> Draft:
         """Return the rows that pass conditions, each of which is checked."""
@@ -324,7 +327,8 @@ class SelectBuilder:
             refuse_unknown_function(node, bound, scope)
 
         def write(item: Item) -> tuple[str, Text, Span]:
-            return item.name, self.texts.write(item.node, scope, find), item.place
+            known = add_results(item, items, scope)
+            return item.name, self.texts.write(item.node, known, find), item.place
 
         return build_all(items, write)
 

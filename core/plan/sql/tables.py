@@ -60,6 +60,8 @@ class TableBuilder:
     compile_query: CompileQuery
     path: tuple[str, ...]
     conditions: list[SyntaxNode]
+    failed: bool = False
+    """Whether a condition of a join was rejected: the rest is checked, and then rejected too."""
     _words: frozenset[str] | None = None
     _lookups: Mapping[Span, QueryLookup] = field(default_factory=dict)
     """The lookups among the tables, by their places."""
@@ -81,6 +83,11 @@ class TableBuilder:
             raise RejectedQuery
         refuse_unread_keys(select, self._lookups.values(), self.texts)
         relations = {leaf.span: relation for leaf, relation in found}
+        for _, each in found:
+            for table in each.scope.tables:
+                names = (c.name for c in each.scope.star(table))
+                known = self.texts.table_columns.get(table, ())
+                self.texts.table_columns[table] = (*dict.fromkeys((*known, *names)),)
         columns = [c for _, each in found for c in each.scope.columns]
         scope = Scope((*columns, *(c for each in self._lookups.values() for c in each.columns)))
         stars = any(isinstance(item.expression, Star) for item in select.items)
@@ -152,7 +159,10 @@ class TableBuilder:
             scope,
             may_filter=may_filter and item.kind in ("inner", "cross", "right"),
         )
-        return self._joiner().join(left, right, item, may_filter=may_filter)
+        joiner = self._joiner()
+        draft = joiner.join(left, right, item, may_filter=may_filter)
+        self.failed |= joiner.failed
+        return draft
 
     def _joiner(self) -> Joiner:
         return Joiner(self.writer, self.texts, self.path, self.conditions)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 from headrace.core.aggregates.canonical_text import canonical_text
+from headrace.core.errors.problems import find_nearest_name, suggest_name
 from headrace.core.expressions.parsing.lexer import tokenize
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
@@ -20,7 +21,7 @@ from headrace.core.expressions.typed import ExpressionError, ExpressionErrors, S
 from headrace.core.pipeline.clauses.query import QueryText
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan.columns import PlanProblems
-from headrace.core.plan.sql.scope import Scope
+from headrace.core.plan.sql.scope import Scope, UnknownColumnError
 from headrace.core.sql.syntax_tree import (
     Subquery,
     WindowCall,
@@ -82,6 +83,9 @@ class QueryTexts:
         self.words = frozenset(t.value for t in tokens if t.kind in ("word", "quoted"))
         self._aliases = frozenset(each.alias for each in list_table_names(written.query))
         """The names of the tables of all queries."""
+        self.table_columns: dict[str, tuple[str, ...]] = {}
+        """The columns of tables by their names in the query; steps drop those that it never names.
+        """
         self.values: dict[Span, Callable[[Scope], str | None]] = {}
         """The texts of queries that are values, and of conditions with queries, by their places,
         in a scope that has their results."""
@@ -154,7 +158,7 @@ class QueryTexts:
             except ExpressionErrors as failed:
                 errors.update({(e.span, e.message): e for e in failed.errors})
             except ExpressionError as error:
-                error = self._explain_table(each, scope) or error
+                error = self._explain_table(each, scope) or self._complete_hint(each, scope, error)
                 errors[error.span, error.message] = error
             else:
                 if text is not None:
@@ -180,6 +184,25 @@ class QueryTexts:
                 hint = f"the tables here are {', '.join(here)}; {AROUND_HINT}"
                 return ExpressionError(message, base.span, hint)
         return None
+
+    def _complete_hint(
+        self, node: SyntaxNode, scope: Scope, error: ExpressionError
+    ) -> ExpressionError:
+        """Return the error of an unknown column with a hint that knows all columns of tables."""
+        if not isinstance(error, UnknownColumnError) or error.hint.startswith("did you mean"):
+            return error
+        hint = ""
+        match node:
+            case Member(base=Name(name=table), name=name) if table in self.table_columns:
+                names = self.table_columns[table]
+                hint = suggest_name(name, names) or f"it has {', '.join(names)}"
+            case Name(name=name):
+                tables = [each for each in scope.tables if each in self.table_columns]
+                names = tuple(f"{each}.{c}" for each in tables for c in self.table_columns[each])
+                near = find_nearest_name(name, (each.rpartition(".")[2] for each in names))
+                found = [each for each in names if near and each.rpartition(".")[2] == near]
+                hint = f'did you mean "{found[0]}"?' if found else ""
+        return ExpressionError(error.message, error.span, hint or error.hint)
 
     def _write_frame(self, node: WindowCall) -> str:
         """Return what an expression of a step has in place of `over (...)`."""

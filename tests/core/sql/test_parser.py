@@ -195,14 +195,14 @@ def test_tables_are_those_outside_of_the_query_also_inside_expressions() -> None
     ("text", "place", "said", "hint"),
     [
         ("select from t", "from", 'wanted a column of the result, got "from"', "`from`"),
-        ("selec a from t", "selec", 'wanted "select", got "selec"', ""),
+        ("selec a from t", "selec", 'wanted "select", got "selec"', 'mean "select"'),
         ("select a from t where", "e", "wanted a value, got the end", ""),
         ("select a from t u v", "v", 'wanted the end of the query, got "v"', ""),
         ("select a as 'b' from t", "'b'", "wanted a name, got 'b'", "quoted with `"),
         ('select a from "t"', '"t"', 'wanted the name of a table, got "t"', "quoted with `"),
         ("select top 3 a from t", "top", "top is not supported", "order by ... limit"),
         ("select a from t sort by a", "sort", "sort by is not supported", "plan"),
-        ("select a from t fetch first 3 rows only", "first", "wanted the end", ""),
+        ("select a from t fetch first 3 rows only", "fetch", "fetch is not", "write limit 3"),
         (
             "select a from table(tumble(table t, descriptor(at), interval 1 minute))",
             "table",

@@ -46,7 +46,7 @@ def test_a_type_is_read_from_how_it_prints(atom: object) -> None:
     [
         ("integr", 'unknown type "integr"', "integr", 'did you mean "integer"?'),
         ("text", 'unknown type "text"', "text", 'did you mean "string"?'),
-        ("varchar(10)", 'unknown type "varchar"', "varchar", 'did you mean "string"?'),
+        ("varchar(10)", 'unknown type "varchar"', "varchar(10)", 'did you mean "string"?'),
         ("datetime", 'unknown type "datetime"', "datetime", 'did you mean "timestamp"?'),
         ("bool", 'unknown type "bool"', "bool", 'did you mean "boolean"?'),
         ("array<int64>", 'unknown type "int64"', "int64", 'did you mean "bigint"?'),

@@ -129,8 +129,9 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     options = RunOptions.from_parameters(parameters)
     if conflict := options.find_conflict():
         raise click.UsageError(conflict, ctx)
-    check_process_limits(spark=options.batch)
-    checked, report = _load_pipeline(options, signals)
+    with suspend_garbage_collection():
+        check_process_limits(spark=options.batch)
+        checked, report = _load_pipeline(options, signals)
     if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
     if options.batch:
@@ -245,14 +246,13 @@ def _load_pipeline(
     options: RunOptions, signals: SignalHandler
 ) -> tuple[CheckedPipeline, RunReport]:
     """Load the pipeline, and report its problems; also return the report."""
-    with suspend_garbage_collection():
-        from headrace.cli.run_report import choose_report
+    from headrace.cli.run_report import choose_report
 
-        report = choose_report(options.pipeline, options.log, quiet=options.quiet)
-        signals.announce_with(report.report_stopping)
-        checked = check_pipeline(options.pipeline, options.settings)
-        for problem in checked.problems:
-            report.report_problem(problem)
+    report = choose_report(options.pipeline, options.log, quiet=options.quiet)
+    signals.announce_with(report.report_stopping)
+    checked = check_pipeline(options.pipeline, options.settings)
+    for problem in checked.problems:
+        report.report_problem(problem)
     return checked, report
 
 

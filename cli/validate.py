@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.cli.completion import PipelineFile
+from headrace.cli.garbage_collection import suspend_garbage_collection
 from headrace.cli.pipeline_file import (
     CheckedPipeline,
     add_set_option,
@@ -48,7 +49,8 @@ def validate(
     """
     checked = []
     for path in pipelines:
-        one = _check_with_tests(path, overrides)
+        with suspend_garbage_collection():
+            one = _check_with_tests(path, overrides)
         if strict:
             one = _treat_warnings_as_errors(one)
         checked.append(one)

@@ -104,8 +104,8 @@ def query(
     if batch and follow:
         raise click.UsageError("--follow does not go with --batch, which reads what is there", ctx)
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
-    check_process_limits(spark=batch)
     with suspend_garbage_collection():
+        check_process_limits(spark=batch)
         from headrace.cli.shell_query.execution import run_tasks
         from headrace.cli.shell_query.pipeline import QueryInputs
 

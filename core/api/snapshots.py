@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 Manifest: TypeAlias = "Mapping[str, object]"
 """The description of a checkpoint: plain data, as JSON has it."""

@@ -5,8 +5,10 @@ All of these are plain data, because checkpoints store them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from headrace.core.types.lazy_dataclass import dataclass
 
 Position: TypeAlias = "int | str | None"
 """The position in a split where reading resumes: plain data, because it is stored."""

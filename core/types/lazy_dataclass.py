@@ -8,6 +8,7 @@ other methods are closures: most classes have no object in a run.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError
 from operator import attrgetter
@@ -18,12 +19,12 @@ Method: TypeAlias = "Callable[..., Any]"
 
 
 def build_decorator(
-    *, frozen: bool = False, eq: bool = True, **options: bool
+    *, frozen: bool = False, eq: bool = True, order: bool = False, **options: bool
 ) -> Callable[[Any], Any]:
     """Return the decorator of a class.
 
-    The options are those of `dataclasses.dataclass`, except `order` and `unsafe_hash`. Fields of
-    the type InitVar are not supported.
+    The options are those of `dataclasses.dataclass`, except `unsafe_hash`. Fields of the type
+    InitVar are not supported.
     """
 
     def decorate(cls: Any) -> Any:
@@ -38,6 +39,8 @@ def build_decorator(
             hashed = [f.name for f in fields if (f.compare if f.hash is None else f.hash)]
             methods["__eq__"] = _build_eq([each.name for each in fields if each.compare])
             methods["__hash__"] = _build_hash(hashed) if frozen else None
+        if order:
+            methods |= _build_order([each.name for each in fields if each.compare])
         if frozen:
             methods |= _build_refusals(made, frozenset(each.name for each in fields))
             methods |= {"__getstate__": _get_state, "__setstate__": _set_state}
@@ -105,6 +108,21 @@ def _build_eq(names: list[str]) -> Method:
         return read(self) == read(other) if type(other) is type(self) else NotImplemented
 
     return __eq__
+
+
+def _build_order(names: list[str]) -> dict[str, Method]:
+    read = _build_reader(names)
+
+    def build(compare: Callable[[object, object], bool]) -> Method:
+        def method(self: object, other: object) -> bool:
+            if type(other) is not type(self):
+                return NotImplemented
+            return compare(read(self), read(other))
+
+        return method
+
+    comparisons = (operator.lt, operator.le, operator.gt, operator.ge)
+    return {f"__{each.__name__}__": build(each) for each in comparisons}
 
 
 def _build_hash(names: list[str]) -> Method:

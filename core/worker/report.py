@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from headrace.core.api.splits import Position, SubtaskId
 from headrace.core.api.state_sizes import StateSize
@@ -19,6 +19,7 @@ from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_input_streams
 from headrace.core.sources.source_task import SourceTask
+from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.subtask_builder import Subtask, count_parts
 from headrace.core.worker.time_shares import TaskTime, make_task_time
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
-
 from headrace.connectors.formats.factories import list_decoded_columns
 from headrace.connectors.numbered_rows import (
     NumberedRows,
@@ -22,7 +20,7 @@ from headrace.core.expressions import to_expr, type_expression
 from headrace.core.expressions.checked_expressions import CheckedExpressions
 from headrace.core.expressions.typed import is_fallible
 from headrace.core.pipeline.connector_spec import ExpressionOption
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import Computed
 from headrace.core.pipeline.values import Count, RowRate, whole_number
 from headrace.core.plan import nodes

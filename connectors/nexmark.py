@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
 from headrace.connectors.nexmark_events import NexmarkEvents, count_events_for_rows
 from headrace.connectors.numbered_rows import (
     NumberedRows,
@@ -15,7 +13,7 @@ from headrace.connectors.numbered_rows import (
     make_source_opener,
 )
 from headrace.core.api.run_context import RunContext
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.values import Count, RowRate, choice_of, whole_number
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SourceSide

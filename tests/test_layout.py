@@ -183,7 +183,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
         f"run_command_line({arguments!r}, ExitStack())"
     )
     assert "click" in loaded
-    assert not loaded & {"polars", "pydantic", "yaml", "rich", "sqlglot"}
+    assert not loaded & {"polars", "yaml", "rich", "sqlglot"}
 
 
 def test_what_serves_metrics_loads_their_client_only_when_it_serves() -> None:
@@ -219,7 +219,7 @@ def test_every_module_is_in_a_package() -> None:
 
 
 def test_the_dependencies_are_those_that_are_imported() -> None:
-    owners = {**packages_distributions(), "pydantic_core": ["pydantic"]}  # which pins it
+    owners = packages_distributions()
     own = {*sys.stdlib_module_names, "compression", "headrace"}  # compression: from 3.14 on
     used: dict[tuple[str, ...], set[str]] = {(): set()}
     for folder in MAY_IMPORT:

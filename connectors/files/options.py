@@ -6,10 +6,8 @@ import re
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from headrace.core.pipeline.diagnostics import make_value_error
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import ColumnNames
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (

@@ -8,8 +8,6 @@ from dataclasses import field
 from datetime import UTC, datetime
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
 from headrace.connectors.kafka.names import topic_reading
 from headrace.core.pipeline.diagnostics import (
     KEY,
@@ -18,7 +16,7 @@ from headrace.core.pipeline.diagnostics import (
     make_expected_error,
     make_value_error,
 )
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import read_or_collect
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import FieldReading, InvalidScalar, Json, ScalarReading

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
-
 from headrace.core.pipeline.diagnostics import KEY, InvalidValue, ValueProblem, make_value_error
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     SCALAR_SCHEMA,
@@ -109,11 +107,9 @@ class Security(DocumentModel):
         None, description="The password of the key: `${secret:NAME}` or `${env:NAME}`."
     )
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> Security:
+    def check_combination(self) -> None:
         if complaints := tuple(_find_conflicts(self)):
             raise InvalidValue(*complaints, partial=self)
-        return self
 
     @property
     def uses_tls(self) -> bool:

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
-
 from headrace.connectors.kafka.names import BROKERS_HELP, COMMON_ALIASES, Brokers, topic_reading
 from headrace.connectors.kafka.security import SECURITY_HELP, Security
 from headrace.core.pipeline.diagnostics import KEY, InvalidValue, ValueProblem, make_expected_error
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import Assignment, AssignmentsReading, ColumnNames
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
@@ -148,15 +146,13 @@ class KafkaSink(DocumentModel):
     )
     security: Security = Field(Security(), description=SECURITY_HELP)
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> KafkaSink:
+    def check_combination(self) -> None:
         if self.delivery == "exactly_once":
-            return self
+            return
         keys = ("transaction_timeout", "on_lost_transaction")
         complaints = [_build_complaint(key) for key in keys if key in self.model_fields_set]
         if complaints:
             raise InvalidValue(*complaints, partial=self)
-        return self
 
     @property
     def row_topic(self) -> Text | None:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
-
 from headrace.connectors.kafka.names import (
     BROKERS_HELP,
     COMMON_ALIASES,
@@ -19,7 +17,7 @@ from headrace.connectors.kafka.names import (
 from headrace.connectors.kafka.offset_bounds import BoundReading, BoundWord, OffsetBounds, TimeBound
 from headrace.connectors.kafka.security import SECURITY_HELP, Security
 from headrace.core.pipeline.diagnostics import KEY, InvalidValue, ValueProblem
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.settings import interval_reading
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import ColumnName, InvalidScalar, ScalarReading, choice_of
@@ -58,11 +56,9 @@ class Metadata(DocumentModel):
         description="The headers, in order: `array<struct<key: string, value: string>>`.",
     )
 
-    @model_validator(mode="after")
-    def _check_distinct(self) -> Metadata:
+    def check_combination(self) -> None:
         if complaints := tuple(_find_duplicates(self)):
             raise InvalidValue(*complaints, partial=self)
-        return self
 
     @property
     def requested_columns(self) -> dict[str, Text]:
@@ -141,11 +137,9 @@ class KafkaSource(DocumentModel):
     )
     security: Security = Field(Security(), description=SECURITY_HELP)
 
-    @model_validator(mode="after")
-    def _check_combination(self) -> KafkaSource:
+    def check_combination(self) -> None:
         if complaints := tuple(_find_conflicts(self)):
             raise InvalidValue(*complaints, partial=self)
-        return self
 
     @property
     def topics_text(self) -> str:

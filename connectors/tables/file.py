@@ -16,8 +16,6 @@ import stat
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field
-
 from headrace.connectors.files.options import path_reading
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.lookup_tables import LOOKUP_KEY_INDEX
@@ -26,7 +24,7 @@ from headrace.core.api.sources import Chunk
 from headrace.core.api.splits import Split
 from headrace.core.operators.lookup.client import ONE_ROW_HINT, format_duplicate_error
 from headrace.core.pipeline.connector_spec import ConnectorMismatch
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.formats import CsvOptions, JsonOptions
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import choice_of

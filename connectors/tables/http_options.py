@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import Field
-
 from headrace.connectors.tables.urls import Url, make_url_reading
 from headrace.core.pipeline.diagnostics import (
     KEY,
@@ -14,7 +12,7 @@ from headrace.core.pipeline.diagnostics import (
     make_expected_error,
     make_value_error,
 )
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import read_or_collect
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import AnyText, FieldReading, ScalarReading

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field
-
 from headrace.connectors.tables.urls import Url, make_url_reading
 from headrace.core.pipeline.connector_spec import (
     ColumnOption,
@@ -14,7 +12,7 @@ from headrace.core.pipeline.connector_spec import (
     SinkInput,
     find_key_mismatches,
 )
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import ColumnNames
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import SCALAR_SCHEMA, Flag, InvalidScalar, ScalarReading

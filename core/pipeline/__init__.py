@@ -2,7 +2,7 @@
 
 Reading goes in one direction, and each stage knows only the one before it:
 
-    bytes -> text -> YAML nodes -> overrides -> interpolation -> pydantic models -> LoadedPipeline
+    bytes -> text -> YAML nodes -> overrides -> interpolation -> models -> LoadedPipeline
 
 A user error becomes a `Problem` with a position in the file; it never raises an exception.
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pydantic.fields import FieldInfo
-
 from headrace.core.pipeline.clauses.lookup import OnMiss
-from headrace.core.pipeline.document_model import DocumentModel, get_reading
+from headrace.core.pipeline.document_model import DocumentModel, ModelField
 from headrace.core.pipeline.fields import OnError
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import SIZES, UNIT_SECONDS, size
 
 
-def format_default(field: FieldInfo) -> bool | int | float | str | None:
+def format_default(field: ModelField) -> bool | int | float | str | None:
     """Return the default of a key as written in a document; None if there is none to show."""
     value = field.default
     if field.is_required() or value is None or isinstance(value, DocumentModel):
         return None
-    if get_reading(field) is size:
+    if field.reading is size:
         return _format_in_largest_unit(value, SIZES)
     match value:
         case timedelta():

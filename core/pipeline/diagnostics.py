@@ -36,7 +36,7 @@ class ValueProblem:
 
 
 class InvalidValue(ValueError):
-    """An error that carries everything wrong with a value, through pydantic to the report.
+    """An error that carries everything wrong with a value, through the model to the report.
 
     `partial` is the part of the value that could be read, where that is of use; validation
     continues with it.

@@ -8,13 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import Field
-
 from headrace.core.errors.problems import find_nearest_name
 from headrace.core.pipeline.clauses.joins import LateTo
 from headrace.core.pipeline.clauses.lookup import Lookup
 from headrace.core.pipeline.connector_spec import ConnectorSpecs
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.endpoint_reader import EndpointReader
 from headrace.core.pipeline.fields import OnError
 from headrace.core.pipeline.model import Pipeline, Sink, SinkKeys, Source, SourceKeys, Step
@@ -298,7 +296,7 @@ class DocumentReader:
         if end is None:
             return None
         source = Source.model_construct(
-            **dict(end.keys),
+            **end.keys.get_values(),
             name=section.key,
             connector=end.connector,
             options=end.options,
@@ -369,7 +367,7 @@ class DocumentReader:
         end = EndpointReader("sink", section, self.connectors, self.resolver).read(SinkKeys, given)
         if end is None:
             return None
-        keys = dict(end.keys) | ({} if written is None else {"from_": name_query(written)})
+        keys = end.keys.get_values() | ({} if written is None else {"from_": name_query(written)})
         return Sink.model_construct(
             **keys,
             name=section.key,

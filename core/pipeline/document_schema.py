@@ -15,7 +15,7 @@ from headrace.core.pipeline.clause_rules import PROCESS_WITH_BROADCAST, STATEFUL
 from headrace.core.pipeline.clauses.lookup import LookupKeys
 from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.default_values import format_default
-from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.document_reader import REQUIRED_SECTIONS, PipelineHead
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
@@ -145,7 +145,7 @@ def build_model_schema(model: type[DocumentModel]) -> Json:
 def build_field_schema(model: type[DocumentModel], key: str) -> Json:
     """Return the schema of the value of a key."""
     field = model.model_fields[model.fields_by_key()[key]]
-    reading, part = get_reading(field), get_nested_model(field)
+    reading, part = field.reading, field.nested
     if isinstance(reading, VariantsReading):
         schema: Json = {"oneOf": [_variant_schema(reading, word) for word in reading.models]}
     elif reading and part:

@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from headrace.core.pipeline.diagnostics import (
     KEY,
     InvalidValue,
@@ -18,7 +16,7 @@ from headrace.core.pipeline.diagnostics import (
     make_expected_error,
     make_value_error,
 )
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.text import NOTHING, Text
 from headrace.core.pipeline.values import (
     NO_SECRET_MESSAGE,

@@ -62,7 +62,10 @@ class LookupReader:
             return None
         self._check_cache(connector, keys)
         return Lookup.model_construct(
-            **dict(keys), connector=connector, options=options, keys_at={key: key for key in value}
+            **keys.get_values(),
+            connector=connector,
+            options=options,
+            keys_at={key: key for key in value},
         )
 
     def _table_names(self) -> list[str]:

@@ -12,8 +12,6 @@ from dataclasses import field
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from headrace.core.pipeline.clauses.broadcast import Broadcast
 from headrace.core.pipeline.clauses.joins import Join
 from headrace.core.pipeline.clauses.keyed import (
@@ -30,7 +28,7 @@ from headrace.core.pipeline.clauses.process import Connect, Process
 from headrace.core.pipeline.clauses.query import SqlQuery
 from headrace.core.pipeline.clauses.windows import WindowClause
 from headrace.core.pipeline.connector_spec import ConnectorSpec
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import (
     Assignment,
     ColumnNames,

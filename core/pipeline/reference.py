@@ -18,7 +18,7 @@ from headrace.core.pipeline.clauses.process import Connect, Process
 from headrace.core.pipeline.clauses.windows import Window
 from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.default_values import format_default
-from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.formats import (
     FORMATS,
@@ -259,7 +259,7 @@ def _keys(model: type[DocumentModel], path: str) -> Iterator[str]:
 
 def _nested_keys(model: type[DocumentModel], key: str, path: str) -> Iterator[str]:
     field = model.model_fields[model.fields_by_key()[key]]
-    reading, part = get_reading(field), get_nested_model(field)
+    reading, part = field.reading, field.nested
     if isinstance(reading, VariantsReading):
         for word, variant in reading.models.items():
             yield f"`{path}` with `{reading.key}: {word}`: {_lower_first(getdoc(variant) or '')}\n"
@@ -272,7 +272,7 @@ def _nested_keys(model: type[DocumentModel], key: str, path: str) -> Iterator[st
 def _describe_key_value(model: type[DocumentModel], key: str) -> str:
     """Describe the value of a key."""
     field = model.model_fields[model.fields_by_key()[key]]
-    reading = get_reading(field)
+    reading = field.reading
     return reading.wanted if reading else "a mapping"
 
 

@@ -31,7 +31,7 @@ def add_row_source(
     options = connector.source.options.model_construct(**values)
     keys = SourceKeys.model_construct()
     source = Source.model_construct(
-        **dict(keys),
+        **keys.get_values(),
         name=Text(ROW_TABLE),
         connector=connector,
         options=options,

@@ -9,10 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
 from headrace.core.api.storage_url import URL_FORMS, InvalidStorageUrl, parse_storage_url
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (

@@ -77,7 +77,7 @@ class StepReader:
         self._check_clauses(step, data)
         keys_at: dict[str, Text] = {key: key for key in data} | ({"from": two} if two else {})
         return Step.model_construct(
-            **dict(step),
+            **step.get_values(),
             name=self.section.key,
             keys_at=keys_at,
             input_streams=list_input_streams(step),

@@ -1,7 +1,6 @@
-"""Validation of a section of the document by a model; pydantic's errors become problems.
+"""Validation of a section of the document by a model; its errors become problems.
 
-No text of pydantic reaches a user: its errors are distinguished by type, and messages are built
-from the field's reading and from the node at the error's location.
+Messages are built from the field's reading and from the node at the error's location.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, get_args
 
-from pydantic import ValidationError
-from pydantic.fields import FieldInfo
-
 from headrace.core.errors.problems import Location, find_nearest_name
 from headrace.core.pipeline.diagnostics import (
     KEY,
@@ -22,7 +18,12 @@ from headrace.core.pipeline.diagnostics import (
     InvalidValue,
     ValueProblem,
 )
-from headrace.core.pipeline.document_model import DocumentModel, get_nested_model, get_reading
+from headrace.core.pipeline.document_model import (
+    DocumentModel,
+    InvalidSection,
+    KeyPath,
+    ModelField,
+)
 from headrace.core.pipeline.fields import VariantsReading
 from headrace.core.pipeline.node_resolver import quote_key
 from headrace.core.pipeline.sections import DocumentSection, find_node
@@ -32,7 +33,6 @@ from headrace.core.pipeline.yaml_document.nodes import YamlNode, YamlScalar
 from headrace.core.types.lazy_dataclass import dataclass
 
 P = TypeVar("P", bound=DocumentModel)
-PydanticPath = tuple[int | str, ...]
 
 SUGGESTION = re.compile('did you mean "(.+?)"')
 CLOSE_SPELLING = 0.75
@@ -56,7 +56,7 @@ def validate(
     keys = keys or SectionKeys()
     try:
         return model.model_validate(data)
-    except ValidationError as error:
+    except InvalidSection as error:
         report = ValidationReport(model, section, findings, keys)
         report.report_errors(error)
         misspelt = report.meant - {(key,) for key in (*keys.ignorable, *keys.misplaced)}
@@ -66,15 +66,11 @@ def validate(
         return get_partial_instance(model, error) if rest is None else revalidate(model, rest)
 
 
-def get_partial_instance(model: type[P], error: ValidationError) -> P | None:
+def get_partial_instance(model: type[P], error: InvalidSection) -> P | None:
     """Return the instance if its only error is that its keys do not go together."""
-    for line in error.errors(include_url=False):
-        unread = line.get("ctx", {}).get("error")
-        if (
-            not line["loc"]
-            and isinstance(unread, InvalidValue)
-            and isinstance(unread.partial, model)
-        ):
+    for each in error.errors:
+        unread = each.cause
+        if not each.at and isinstance(unread, InvalidValue) and isinstance(unread.partial, model):
             return unread.partial
     return None
 
@@ -83,31 +79,28 @@ def revalidate(model: type[P], rest: Mapping[str, object]) -> P | None:
     """Return the instance of the remaining keys, which may need the ignored ones to go together."""
     try:
         return model.model_validate(rest)
-    except ValidationError as error:
+    except InvalidSection as error:
         return get_partial_instance(model, error)
 
 
 def drop_ignorable_keys(
     model: type[DocumentModel],
     data: Mapping[str, object],
-    error: ValidationError,
+    error: InvalidSection,
     keys: SectionKeys,
 ) -> dict[str, object] | None:
     """Return the data without the invalid keys, if the part is still meaningful then."""
     rest = dict(data)
-    for line in error.errors(include_url=False):
-        if not line["loc"]:
+    for each in error.errors:
+        if not each.at:
             return None
-        key = str(line["loc"][0])
+        key = str(each.at[0])
         field = model.get_field(key)
-        unread = line.get("ctx", {}).get("error")
+        unread = each.cause
         unknown = field is None and keys.ignores_unknown
-        if (
-            len(line["loc"]) == 1
-            and isinstance(unread, InvalidValue)
-            and unread.partial is not None
-        ):
-            rest[key] = unread.partial
+        partial = unread.partial if isinstance(unread, InvalidValue) else None
+        if len(each.at) == 1 and partial is not None:
+            rest[key] = partial
         elif unknown or (field is not None and not field.is_required() and key in keys.ignorable):
             rest.pop(key, None)
         else:
@@ -149,23 +142,21 @@ class ValidationReport:
         self.section = section
         self.findings = findings
         self.keys = keys
-        self.meant: set[PydanticPath] = {(key,) for key in keys.misplaced}
+        self.meant: set[KeyPath] = {(key,) for key in keys.misplaced}
 
-    def report_errors(self, error: ValidationError) -> None:
+    def report_errors(self, error: InvalidSection) -> None:
         """Report every error; unknown keys first, because a misspelt key is not also missing."""
-        lines = error.errors(include_url=False)
-        for line in sorted(lines, key=lambda line: line["type"] != "extra_forbidden"):
+        for each in sorted(error.errors, key=lambda each: each.kind != "unknown"):
             if self.findings.is_full:
                 break
-            unread = line.get("ctx", {}).get("error")
-            if isinstance(unread, InvalidValue):
-                for complaint in unread.problems[:MAX_PROBLEMS]:
-                    self._report_value_problem(replace(complaint, at=(*line["loc"], *complaint.at)))
+            if isinstance(each.cause, InvalidValue):
+                for complaint in each.cause.problems[:MAX_PROBLEMS]:
+                    self._report_value_problem(replace(complaint, at=(*each.at, *complaint.at)))
             else:
-                self._report_pydantic_error(line["type"], line["loc"], line["input"])
+                self._report_section_error(each.kind, each.at, each.value)
 
-    def _report_pydantic_error(self, kind: str, at: PydanticPath, value: object) -> None:
-        if kind == "extra_forbidden":
+    def _report_section_error(self, kind: str, at: KeyPath, value: object) -> None:
+        if kind == "unknown":
             self._report_unknown_key(at)
         elif kind == "missing":
             spot = find_node(self.section, at[:-1])
@@ -189,7 +180,7 @@ class ValidationReport:
             hint = hint or self._suggest_quotes(at, complaint.value)
         self._add_problem(at, message, self._locate(complaint), hint)
 
-    def _report_unknown_key(self, at: PydanticPath) -> None:
+    def _report_unknown_key(self, at: KeyPath) -> None:
         key = str(at[-1])
         models = self._find_models(at[:-1])
         known = [word for model in models for word in model.fields_by_key()]
@@ -215,12 +206,12 @@ class ValidationReport:
         place = find_node(self.section, at).key.locate()
         self._add_problem(at[:-1], f"unknown key {quote_key(key)}", place, hint)
 
-    def _list_given_keys(self, at: PydanticPath) -> Collection[str]:
+    def _list_given_keys(self, at: KeyPath) -> Collection[str]:
         """Return the keys that a mapping has."""
         node = find_node(self.section, at).node
         return {str(e.key.value) for e in node.entries} if isinstance(node, MappingNode) else ()
 
-    def _suggest_variant(self, at: PydanticPath) -> str:
+    def _suggest_variant(self, at: KeyPath) -> str:
         """Return the hint for a key that belongs to another variant, as to another strategy."""
         for model in self._find_models(at[:-2]):
             variants = find_variants(model, str(at[-2]))
@@ -229,12 +220,12 @@ class ValidationReport:
                     return f'"{at[-1]}" belongs to {variants.key}: {word}' if variants else ""
         return ""
 
-    def _suggest_outer_key(self, at: PydanticPath) -> str:
+    def _suggest_outer_key(self, at: KeyPath) -> str:
         """Return the hint for a key of the part itself that is inside one of its clauses."""
         of_part = len(at) == 2 and at[1] != "from" and at[1] in self.model.fields_by_key()
         return f'it belongs next to "{at[0]}": {at[1]}: ...' if of_part else ""
 
-    def _describe_missing_key(self, at: PydanticPath) -> str:
+    def _describe_missing_key(self, at: KeyPath) -> str:
         """Return the first sentence of the description of a missing key."""
         for model in self._find_models(at[:-1]):
             field = model.get_field(str(at[-1]))
@@ -243,7 +234,7 @@ class ValidationReport:
             return f"{at[-1]}: {first[:1].lower()}{first[1:]}" if first else ""
         return ""
 
-    def _suggest_mapping(self, at: PydanticPath, value: object) -> str:
+    def _suggest_mapping(self, at: KeyPath, value: object) -> str:
         """Return the hint for a plain value that is short for a mapping."""
         if not isinstance(value, Text) or value.secret:
             return ""
@@ -257,7 +248,7 @@ class ValidationReport:
                 return f"write {outer}: {{{': ..., '.join(required)}: ...}}"
         return ""
 
-    def _suggest_quotes(self, at: PydanticPath, value: object) -> str:
+    def _suggest_quotes(self, at: KeyPath, value: object) -> str:
         node = find_node(self.section, at).node
         if value is NOTHING and isinstance(node, YamlScalar) and node.value:
             return f'in quotes it is a word: "{node.value}"'
@@ -272,15 +263,15 @@ class ValidationReport:
             return complaint.value.locate(*complaint.span or (0, None))
         return find_node(self.section, complaint.at).locate()
 
-    def _describe_mapping(self, at: PydanticPath) -> str:
+    def _describe_mapping(self, at: KeyPath) -> str:
         keys = [word for model in self._find_models(at) for word in model.fields_by_key()]
         return f"a mapping with {', '.join(keys)}" if keys else "a mapping"
 
-    def _add_problem(self, at: PydanticPath, message: str, place: Location, hint: str = "") -> None:
+    def _add_problem(self, at: KeyPath, message: str, place: Location, hint: str = "") -> None:
         path = format_key_path((*self.section.path, *at))
         self.findings.add(path + message, place, hint, self.section.subject)
 
-    def _find_models(self, at: PydanticPath) -> list[type[DocumentModel]]:
+    def _find_models(self, at: KeyPath) -> list[type[DocumentModel]]:
         models: list[type[DocumentModel]] = [self.model]
         for depth, part in enumerate(at):
             node = find_node(self.section, at[: depth + 1]).node
@@ -299,8 +290,7 @@ def _find_meant_key(key: str, known: Collection[str], given: Collection[str]) ->
 def _suggest_inside(models: Sequence[type[DocumentModel]], outer: str, key: str) -> str:
     """Return the hint for a key that belongs inside the mapping of another key."""
     for field in filter(None, (model.get_field(outer) for model in models)):
-        part = get_nested_model(field)
-        if part is not None and key in part.fields_by_key():
+        if field.nested is not None and key in field.nested.fields_by_key():
             return f'it belongs inside "{outer}": {outer}: {{{key}: ...}}'
     return ""
 
@@ -315,7 +305,7 @@ def _list_required_keys(model: type[DocumentModel]) -> list[str]:
     return [k for k, n in model.fields_by_key().items() if model.model_fields[n].is_required()]
 
 
-def _takes_switch(field: FieldInfo) -> bool:
+def _takes_switch(field: ModelField) -> bool:
     """Whether a field is true or false."""
     return bool in (field.annotation, *get_args(field.annotation))
 
@@ -339,14 +329,13 @@ def format_key_path(at: Sequence[int | str]) -> str:
     return f"{words if len(words) <= 60 else words[:57] + '...'}: " if words else ""
 
 
-def is_accepted(field: FieldInfo, value: object, *, nested: bool = False) -> bool:
+def is_accepted(field: ModelField, value: object, *, nested: bool = False) -> bool:
     """Whether a field accepts a value; a nested model does only if `nested` is set."""
-    reading, part = get_reading(field), get_nested_model(field) if nested else None
-    if reading is None and part is None:
+    if field.reading is None and not (nested and field.nested):
         return False
     try:
-        reading.read(value) if reading else part and part.model_validate(value)
-    except (InvalidValue, ValidationError):
+        field.read(value)
+    except (InvalidValue, InvalidSection):
         return False
     return True
 
@@ -354,7 +343,7 @@ def is_accepted(field: FieldInfo, value: object, *, nested: bool = False) -> boo
 def find_variants(model: type[DocumentModel], key: str) -> VariantsReading | None:
     """Return the variants of a key's field, if it has any."""
     field = model.get_field(key)
-    reading = get_reading(field) if field else None
+    reading = field.reading if field else None
     return reading if isinstance(reading, VariantsReading) else None
 
 
@@ -369,5 +358,4 @@ def find_models(
         word = entry.value.value if entry and isinstance(entry.value, YamlScalar) else ""
         yield variants.get_model(word)
     elif field:
-        part = get_nested_model(field)
-        yield from (part,) if part else ()
+        yield from (field.nested,) if field.nested else ()

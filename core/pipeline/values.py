@@ -38,16 +38,12 @@ class InvalidScalar(Exception):
 
 
 class FieldReading:
-    """The conversion of a value of the document to the value of a field; pydantic calls `read`."""
+    """The conversion of a value of the document to the value of a field."""
 
     wanted: str
     json: Json
     part: type | None = None
     """The model that it reads from a mapping, if it does."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        # A plain validator, in the form of pydantic's core schema.
-        return {"type": "function-plain", "function": {"type": "no-info", "function": self.read}}
 
     def read(self, value: object) -> object:
         """Return the value. Raises InvalidValue."""

@@ -113,8 +113,8 @@ def _build_eq(names: list[str]) -> Method:
 def _build_order(names: list[str]) -> dict[str, Method]:
     read = _build_reader(names)
 
-    def build(compare: Callable[[object, object], bool]) -> Method:
-        def method(self: object, other: object) -> bool:
+    def build(compare: Method) -> Method:
+        def method(self: object, other: object) -> Any:
             if type(other) is not type(self):
                 return NotImplemented
             return compare(read(self), read(other))

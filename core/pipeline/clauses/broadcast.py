@@ -9,12 +9,10 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from headrace.core.pipeline.clauses.joins import InputReading, JoinInputKeys
 from headrace.core.pipeline.clauses.keyed import Key
 from headrace.core.pipeline.diagnostics import RuleViolation
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.key_rules import EXCLUDES, KeyRule, check_rules, list_given_keys
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import Expression, Name, choice_of, nonzero_duration

@@ -8,11 +8,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import Field
-
 from headrace.core.pipeline.clauses.keyed import TimeToLive
 from headrace.core.pipeline.diagnostics import ValueProblemCollector, make_expected_error
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import read_or_collect
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (

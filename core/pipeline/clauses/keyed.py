@@ -9,8 +9,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from headrace.core.errors.problems import suggest_name
 from headrace.core.pipeline.diagnostics import (
     KEY,
@@ -18,7 +16,7 @@ from headrace.core.pipeline.diagnostics import (
     make_expected_error,
     make_value_error,
 )
-from headrace.core.pipeline.document_model import DocumentModel, get_reading
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import (
     Assignment,
     AssignmentsReading,
@@ -115,7 +113,7 @@ class AggregateReading(FieldReading):
         properties = {}
         for key, name in PythonAggregate.fields_by_key().items():
             field = PythonAggregate.model_fields[name]
-            reading = get_reading(field)
+            reading = field.reading
             assert reading is not None
             self._readings[key] = reading
             properties[key] = reading.json | {"description": field.description}

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from headrace.core.errors.problems import suggest_name
 from headrace.core.pipeline.connector_spec import ConnectorSpec
 from headrace.core.pipeline.diagnostics import (
@@ -19,7 +17,7 @@ from headrace.core.pipeline.diagnostics import (
     make_expected_error,
     make_value_error,
 )
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import (
     Assignment,
     AssignmentsReading,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from headrace.core.pipeline.clauses.joins import LateTo
 from headrace.core.pipeline.diagnostics import KEY, ValueProblemCollector, make_expected_error
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import (
     ColumnTypesReading,
     DeclaredColumns,

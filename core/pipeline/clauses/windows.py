@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import Field
-
 from headrace.core.pipeline.diagnostics import make_expected_error
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import ColumnNames
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.user_files.references import ClassName, FunctionName

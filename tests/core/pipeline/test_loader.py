@@ -92,7 +92,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
     assert (checkpoint.every, checkpoint.retain) == (timedelta(seconds=10), 3)
     assert (checkpoint.mode, checkpoint.min_pause) == ("aligned", timedelta())
     assert (checkpoint.timeout, checkpoint.tolerable_failures) == (timedelta(minutes=10), 3)
-    assert settings.restart.model_dump() == {
+    assert settings.restart.get_values() == {
         **{"strategy": "exponential", "factor": 1.5, "jitter": 0.1},
         **{"first": timedelta(seconds=1), "max": timedelta(seconds=60)},
         "healthy_after": timedelta(minutes=10),

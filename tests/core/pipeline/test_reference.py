@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from headrace.connectors.registry import REGISTRY
 from headrace.core.pipeline import build_reference
 from headrace.core.pipeline.clause_rules import STEP_RULES
-from headrace.core.pipeline.document_model import DocumentModel, get_nested_model
+from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import RESTART_MODELS, Settings
 from headrace.core.pipeline.unsupported import CLAUSES, PLANNED_CLAUSES
@@ -27,7 +27,7 @@ def models() -> Iterator[type[DocumentModel]]:
     while todo:
         model = todo.pop()
         yield model
-        todo += filter(None, map(get_nested_model, model.model_fields.values()))
+        todo += filter(None, (field.nested for field in model.model_fields.values()))
 
 
 def test_every_key_has_a_row() -> None:

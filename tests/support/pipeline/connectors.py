@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from headrace.connectors.registry import REGISTRY as LOOKUPS
 from headrace.core.pipeline.connector_spec import ExpressionOption
-from headrace.core.pipeline.document_model import DocumentModel
+from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.fields import ColumnNames, Computed
 from headrace.core.pipeline.values import (
     Count,

@@ -113,18 +113,18 @@ def check_tests(
     if checked.plan is not None:
         bound, more = bind_tests(loaded.tests, checked.plan)
         problems += more
-        problems += _check_records(bound, checked.plan)
+        problems += check_records(bound, checked.plan)
         if loaded.invariants:
             from headrace.core.testing.invariants import bind_invariants
 
             invariants, more = bind_invariants(loaded.invariants, checked.plan)
             problems += more
-    warnings = tuple(_find_clock_calls(checked)) if bound else ()
+    warnings = tuple(find_clock_warnings(checked)) if bound else ()
     problems = [*checked.problems, *sort_problems(problems), *warnings]
     return CheckedTests(checked, bound, problems, warnings, invariants)
 
 
-def _find_clock_calls(checked: CheckedPipeline) -> Iterator[Problem]:
+def find_clock_warnings(checked: CheckedPipeline) -> Iterator[Problem]:
     """Yield a warning for each call of the real clock in a class of the pipeline."""
     from headrace.core.testing.clock_calls import find_clock_calls
 
@@ -132,7 +132,7 @@ def _find_clock_calls(checked: CheckedPipeline) -> Iterator[Problem]:
         yield from find_clock_calls(checked.plan, checked.loaded_pipeline.folder)
 
 
-def _check_records(tests: Collection[BoundTest], plan: Plan) -> Iterator[Problem]:
+def check_records(tests: Collection[BoundTest], plan: Plan) -> Iterator[Problem]:
     """Yield a problem for each bad record that its source can read."""
     for test in tests:
         for _, event in test.events:

@@ -43,9 +43,13 @@ from headrace.core.testing.corrections import (
     StreamCorrection,
 )
 from headrace.core.testing.row_frames import build_frame, build_records
-from headrace.core.testing.stream_checks import Mismatch, check_rows, select_rows
+from headrace.core.testing.stream_checks import Mismatch, check_rows
 from headrace.core.testing.typed_rows import get_lookup, list_table_columns
+from headrace.core.testing.visible_rows import Row, fold_changes
 from headrace.core.types.lazy_dataclass import dataclass
+
+ENDS_OF_PROCESSES = (ControlEvent("restart"), ControlEvent("savepoint"))
+"""The events after which another process runs the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,8 @@ class VariantRun:
     mismatches: list[Mismatch] = field(default_factory=list)
     job: SimulatedJob = field(init=False)
     _sources: Mapping[str, nodes.Source] = field(init=False)
-    _next: int = 0
-    """The number of the next event."""
+    _failure: tuple[Location, str] | None = None
+    """The place and message of a failure of the job that no event has expected yet."""
     _seen: dict[str, int] = field(default_factory=dict)
     """The number of rows of each stream that were compared."""
 
@@ -118,39 +122,62 @@ class VariantRun:
 
     def run(self) -> list[Mismatch]:
         """Run the test to its end, or to its first mismatch."""
-        while self._next < len(self.test.events) and not self.mismatches:
-            forget_modules()
-            self.job.live(self._drive)
+        try:
+            self.start()
+            for location, event in self.test.events:
+                self.apply(event, location)
+                if self.mismatches:
+                    break
+            self.report_failure()
+        finally:
+            self.job.kill()
         return self.mismatches
 
-    async def _drive(self) -> None:
-        """Give events to the job until one of them kills it."""
-        if self.job.failure:
-            return self._check_failure(self.test.test.location)
-        while self._next < len(self.test.events) and not self.mismatches:
-            location, event = self.test.events[self._next]
-            self._next += 1
-            if event == ControlEvent("restart"):
-                return
+    def start(self) -> None:
+        """Start the process of the job; whoever has started it kills it."""
+        self._start_process(self.test.test.location)
+
+    def apply(self, event: BoundEvent, location: Location) -> None:
+        """Let an event happen, and all that follows from it; collect the mismatches."""
+        is_compared = isinstance(event, Expected) and event.written.failure is None
+        if is_compared or event == ControlEvent("restart"):
+            self.report_failure()
+        if event != ControlEvent("restart") and not self.mismatches:
             try:
-                await self._apply(event, location)
+                self.job.run(self._apply(event, location))
             except JobStuck as stuck:
                 self.mismatches.append(Mismatch(location, str(stuck)))
-            self._check_failure(location)
-            if event == ControlEvent("savepoint"):
-                return
+            self._note_failure(event, location)
+        if event in ENDS_OF_PROCESSES and not self.mismatches:
+            self.job.kill()
+            self._start_process(location)
 
-    def _check_failure(self, location: Location) -> None:
-        """Report a failure of the job, unless the next event expects one."""
-        if not self.job.failure or self.mismatches:
+    def _start_process(self, location: Location) -> None:
+        forget_modules()
+        self.job.start()
+        self._note_failure(None, location)
+
+    def _note_failure(self, event: BoundEvent | None, location: Location) -> None:
+        """Record where the job has failed, until an event expects it."""
+        if isinstance(event, Expected) and event.written.failure is not None:
+            self._failure = None
+        elif self.job.failure and self._failure is None:
+            self._failure = (location, self.job.failure)
+
+    def report_failure(self) -> None:
+        """Report a failure of the job that no event has expected."""
+        if self._failure is None or self.mismatches:
             return
-        events = self.test.events
-        expects = [e for _, e in events[max(self._next - 1, 0) : self._next + 2]]
-        if not any(isinstance(e, Expected) and e.written.failure is not None for e in expects):
-            hint = "expect: {fails: ...} expects it"
-            self.mismatches.append(
-                Mismatch(location, f"the job has failed: {self.job.failure}", hint=hint)
-            )
+        location, message = self._failure
+        hint = "expect: {fails: ...} expects it"
+        self.mismatches.append(Mismatch(location, f"the job has failed: {message}", hint=hint))
+
+    def take_mismatches(self) -> list[Mismatch]:
+        """Return the mismatches since the last call; a failure that was reported is done with."""
+        mismatches, self.mismatches = self.mismatches, []
+        if mismatches:
+            self._failure = None
+        return mismatches
 
     async def _apply(self, event: BoundEvent, location: Location) -> None:
         job = self.job
@@ -214,13 +241,21 @@ class VariantRun:
                 message = f"{name}: wanted {wanted}, got {count}"
                 self.mismatches.append(Mismatch(name.locate(), message, check="metrics"))
 
-    def _check_stream(self, expected: ExpectedStream) -> Sequence[Mismatch]:
-        stream = expected.stream.name
+    def read_rows(self, stream: str, *, is_changelog: bool) -> Sequence[Row]:
+        """Return the rows of a stream that became visible since the last call.
+
+        Of a stream of changes, that is the table that all of them result in, or the changes.
+        """
         kind, changes = self.job.get_stream(stream).kind, self.job.get_rows(stream)
         seen, self._seen[stream] = self._seen.get(stream, 0), len(changes)
-        if expected.written.is_changelog and self.variant.is_cut:
+        is_new = is_changelog or isinstance(kind, nodes.Append)
+        return changes[seen:] if is_new else fold_changes(changes, kind)
+
+    def _check_stream(self, expected: ExpectedStream) -> Sequence[Mismatch]:
+        is_changelog = expected.written.is_changelog
+        rows = self.read_rows(expected.stream.name, is_changelog=is_changelog)
+        if is_changelog and self.variant.is_cut:
             return ()  # more batches may have more changes in between
-        rows = select_rows(expected, kind, changes, seen)
         is_ordered = self.variant.parallelism == 1
         mismatches = list(check_rows(expected, rows, is_ordered=is_ordered))
         if self.corrections is None or any(each.check not in FIXED_CHECKS for each in mismatches):

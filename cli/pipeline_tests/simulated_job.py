@@ -6,7 +6,7 @@ import asyncio
 import errno
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -72,6 +72,8 @@ class SimulatedJob:
     _loop: SteppedLoop | None = None
     _job: Job | None = None
     _running: asyncio.Task[JobOutcome] | None = None
+    _process: ExitStack = field(default_factory=ExitStack)
+    """The end of the process."""
 
     def __post_init__(self) -> None:
         tables = {step: LookupTableData(rows) for step, rows in self.tables.items()}
@@ -83,33 +85,44 @@ class SimulatedJob:
         return self.planner.plan(self.parallelism)
 
     def live(self, drive: Callable[[], Coroutine[None, None, T]]) -> T:
-        """Start a process from the last checkpoint, drive its job, and kill the process.
+        """Start a process from the last checkpoint, drive its job, and kill the process."""
+        self.start()
+        try:
+            return self.run(drive())
+        finally:
+            self.kill()
+
+    def start(self) -> None:
+        """Start a process from the last checkpoint, until its job rests.
 
         After a savepoint, the process starts from it in another home.
         """
         loop = self._loop = SteppedLoop(self.seed, self.wall_s, choose_settling_s(self.plan))
         home = self._get_home()
-        try:
-            with home.hold(STARTED):
-                if self._savepoints and home.open_read_only() is None:
-                    savepoint = open_savepoint(self._savepoint_folder, self._disk)
-                    adopt_savepoint(RestoredSavepoint(savepoint), home, lambda: None)
-                self._job, self.failure = self._build_job(home, loop), ""
-                try:
-                    return loop.run_until_complete(self._run(drive))
-                finally:
-                    self.wall_s = loop.wall_s
-                    self._kill(loop)
-        finally:
-            self._disk.before_operation = ignore_operation
-            self._disk.kill()
-            loop.close()
+        with ExitStack() as process:
+            process.callback(loop.close)
+            process.callback(self._revive_disk)
+            process.enter_context(home.hold(STARTED))
+            process.callback(self._kill, loop)
+            if self._savepoints and home.open_read_only() is None:
+                savepoint = open_savepoint(self._savepoint_folder, self._disk)
+                adopt_savepoint(RestoredSavepoint(savepoint), home, lambda: None)
+            self._job, self.failure = self._build_job(home, loop), ""
+            self.run(self._start_job(self._job))
+            self._process = process.pop_all()
 
-    async def _run(self, drive: Callable[[], Coroutine[None, None, T]]) -> T:
-        assert self._job is not None
-        self._running = asyncio.ensure_future(self._job.run())
+    def run(self, driver: Coroutine[None, None, T]) -> T:
+        """Run what drives the job of the started process, which stands still otherwise."""
+        assert self._loop is not None
+        return self._loop.run_until_complete(driver)
+
+    def kill(self) -> None:
+        """Kill the process; what it has committed stays."""
+        self._process.close()
+
+    async def _start_job(self, job: Job) -> None:
+        self._running = asyncio.ensure_future(job.run())
         await self.rest()
-        return await drive()
 
     def feed(self, source: str, split: int, events: Sequence[FedEvent]) -> None:
         """Give events to a split of a source."""
@@ -241,12 +254,18 @@ class SimulatedJob:
 
     def _kill(self, loop: SteppedLoop) -> None:
         """End the tasks of the process without any effect outside."""
+        self.wall_s = loop.wall_s
         outputs = {name: [*frames] for name, frames in self.memory.outputs.items()}
         prepared = {name: [*frames] for name, frames in self.memory.prepared_batches.items()}
         self._disk.before_operation = _fail
         loop.free_time()
         end_tasks(loop)
         self.memory.outputs, self.memory.prepared_batches = outputs, prepared
+
+    def _revive_disk(self) -> None:
+        """Let the disk work again, without what was not synced."""
+        self._disk.before_operation = ignore_operation
+        self._disk.kill()
 
 
 def choose_settling_s(plan: Plan) -> float:

@@ -72,6 +72,8 @@ class DisturbedRun(VariantRun):
     """The faults by the number of the event."""
     counts: Counter[str] = field(default_factory=Counter)
     """The number of crashes, and of events of each kind."""
+    _next: int = 0
+    """The number of the next event."""
     _is_repeated: bool = False
 
     def run(self) -> list[Mismatch]:

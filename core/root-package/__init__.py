@@ -10,6 +10,7 @@ Tests: tests/test_public_names.py.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from headrace.cli.pipeline_tests.pipeline_trial import PipelineTrial
     from headrace.core.api.window_classes import Aggregate, Trigger, Window
     from headrace.core.process.descriptors import State, list_of, map_of, shared, timer, value
     from headrace.core.process.process import AllOut, AllState, Out, Process, Row
@@ -20,6 +21,7 @@ __all__ = [
     "AllOut",
     "AllState",
     "Out",
+    "PipelineTrial",
     "Process",
     "Row",
     "State",
@@ -34,10 +36,11 @@ __all__ = [
 ]
 
 _NAMES_BY_MODULE = {
-    "api.window_classes": ("Aggregate", "Trigger", "Window"),
-    "process.descriptors": ("State", "list_of", "map_of", "shared", "timer", "value"),
-    "process.process": ("AllOut", "AllState", "Out", "Process", "Row"),
-    "testing.trial": ("Trial",),
+    "cli.pipeline_tests.pipeline_trial": ("PipelineTrial",),
+    "core.api.window_classes": ("Aggregate", "Trigger", "Window"),
+    "core.process.descriptors": ("State", "list_of", "map_of", "shared", "timer", "value"),
+    "core.process.process": ("AllOut", "AllState", "Out", "Process", "Row"),
+    "core.testing.trial": ("Trial",),
 }
 _MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
@@ -54,6 +57,6 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        found = getattr(import_module(f"headrace.core.{_MODULES[name]}"), name)
+        found = getattr(import_module(f"headrace.{_MODULES[name]}"), name)
         globals()[name] = found
         return found

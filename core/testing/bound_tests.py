@@ -24,7 +24,11 @@ from headrace.core.pipeline.pipeline_tests.model import (
 )
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.testing.fed_streams import GIVEN_SUFFIX, replace_fed_streams
+from headrace.core.testing.fed_streams import (
+    GIVEN_SUFFIX,
+    list_independent_streams,
+    replace_fed_streams,
+)
 from headrace.core.testing.typed_rows import (
     Row,
     RowTyper,
@@ -147,12 +151,15 @@ class PlanBinder:
 
     test: PipelineTest
     whole_plan: nodes.Plan
+    given: frozenset[str] = frozenset()
+    """Outputs of steps whose rows are given, besides those that the events of the test give."""
+    splits: dict[str, int] = field(default_factory=dict)
+    """The number of splits of each source; those that are not there have one."""
     problems: list[Problem] = field(default_factory=list)
     plan: nodes.Plan = field(init=False)
     """The plan with sources in the place of the steps whose rows the test gives."""
     _fed: frozenset[str] = field(init=False)
     _rows: RowTyper = field(init=False)
-    _splits: dict[str, int] = field(default_factory=dict)
     _watermarks: dict[str, int] = field(default_factory=dict)
     """The last watermark that the test gives to a source."""
     _event_times: dict[str, object] = field(default_factory=dict)
@@ -167,6 +174,8 @@ class PlanBinder:
             if isinstance(placed.event, Expectation)
             for stream in placed.event.streams
         }
+        if self.given:
+            read |= list_independent_streams(self.whole_plan, self.given)
         self.plan = replace_fed_streams(self.whole_plan, self._fed, read)
 
     def _find_fed_streams(self) -> frozenset[str]:
@@ -182,21 +191,21 @@ class PlanBinder:
             for placed in self.test.events
             if isinstance(placed.event, GivenRows)
         }
-        return frozenset(given & outputs)
+        return frozenset(given & outputs) | self.given
 
     def bind(self) -> BoundTest:
         """Return the test, which is of use if there are no problems."""
         for placed in self.test.events:
             if isinstance(placed.event, GivenRows):
                 name, count = self._name_source(placed.event.source), len(placed.event.splits)
-                self._splits[name] = max(count, self._splits.get(name, 1))
+                self.splits[name] = max(count, self.splits.get(name, 1))
         events = [
             (placed.location, event)
             for placed in self.test.events
-            if (event := self._bind_event(placed.event)) is not None
+            if (event := self.bind_event(placed.event)) is not None
         ]
         tables = self._bind_tables()
-        return BoundTest(self.test, tuple(events), tables, self._splits, self._fed)
+        return BoundTest(self.test, tuple(events), tables, self.splits, self._fed)
 
     def _name_source(self, name: Text) -> str:
         """Return the source of given rows: that in the place of a step, if they are its output."""
@@ -207,7 +216,8 @@ class PlanBinder:
         if problem not in self.problems:  # each row of a file has the columns of its header
             self.problems.append(problem)
 
-    def _bind_event(self, event: object) -> BoundEvent | None:
+    def bind_event(self, event: object) -> BoundEvent | None:
+        """Return an event of the test; None if it does not fit, which is reported."""
         match event:
             case GivenRows(source, splits):
                 if (part := self._find_source(source)) is None:
@@ -307,7 +317,7 @@ class PlanBinder:
         part = self._find_source(event.source)
         if part is None:
             return None
-        count = self._splits.get(part.name, 1)
+        count = self.splits.get(part.name, 1)
         for text, number in event.splits:
             if number >= count:
                 message = f'"{event.source}" has no split {number}'

@@ -59,6 +59,20 @@ def replace_fed_streams(
     return replace(plan, parts=parts, edges=edges, tasks=build_tasks(parts, edges))
 
 
+def list_independent_streams(plan: nodes.Plan, fed: Collection[str]) -> set[str]:
+    """Return the streams that the fed streams are not made of, and these themselves."""
+    parts = [part for part in plan if not isinstance(part, nodes.Sink)]
+    needed = {name for part in parts if _emits_any(part, fed) for name in get_input_streams(part)}
+    while True:
+        feeding = [part for part in parts if _emits_any(part, needed)]
+        found = {name for part in feeding for name in get_input_streams(part)}
+        if found <= needed:
+            break
+        needed |= found
+    rest = (part for part in parts if part not in feeding)
+    return {stream.name for part in rest for stream in part.outputs}
+
+
 def _emits_any(part: nodes.Source | nodes.Step, streams: Collection[str]) -> bool:
     return any(stream.name in streams for stream in part.outputs)
 

@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 from headrace.core.errors.problems import Location
 from headrace.core.errors.rendering import format_count
 from headrace.core.expressions import to_expr
-from headrace.core.plan import nodes
 from headrace.core.testing.bound_tests import ExpectedStream
 from headrace.core.testing.visible_rows import (
     Row,
     RowDifference,
     find_difference,
     find_missing,
-    fold_changes,
     format_difference,
     format_rows,
 )
@@ -32,17 +30,6 @@ class Mismatch:
     hint: str = ""
     check: str = ""
     """The key of the expectation that does not hold."""
-
-
-def select_rows(
-    expected: ExpectedStream, kind: nodes.StreamKind, changes: Sequence[Row], seen: int
-) -> Sequence[Row]:
-    """Return the rows to compare of the visible rows of a stream, of which `seen` were compared.
-
-    Of a stream of changes, that is the table that all of them result in.
-    """
-    is_new = isinstance(kind, nodes.Append) or expected.written.is_changelog
-    return changes[seen:] if is_new else fold_changes(changes, kind)
 
 
 def check_rows(

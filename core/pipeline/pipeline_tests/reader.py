@@ -17,6 +17,7 @@ from headrace.core.pipeline.pipeline_tests.model import (
     ClockAdvance,
     ControlEvent,
     Event,
+    GivenRow,
     GivenRows,
     IdleSplits,
     PipelineTest,
@@ -101,7 +102,7 @@ class PipelineTestReader:
         self.nodes.subject = f'test "{name}"'
         day = self.nodes.read_scalar(entries["date"], DAY) if "date" in entries else None
         events = list(self._read_events(entries))
-        tables = {key: self.nodes.read_rows(each) or () for key, each in self._read_tables(entries)}
+        tables = self.read_tables(entries["tables"]) if "tables" in entries else {}
         self.tests.append(PipelineTest(name, name.locate(), day, tuple(events), tables))
 
     def _read_name(self, spot: KeyedNode, entries: dict[str, KeyedNode]) -> Text | None:
@@ -122,7 +123,7 @@ class PipelineTestReader:
     def _read_events(self, entries: dict[str, KeyedNode]) -> Iterator[PlacedEvent]:
         given = entries.get("given")
         for item in self.nodes.read_items(given, "a list of events") or () if given else ():
-            for event in self._read_event(item):
+            for event in self._read_item(item):
                 if event is not None:
                     yield PlacedEvent(locate_node(item.node), event)
         if "end" not in entries or self.nodes.read_scalar(entries["end"], flag):
@@ -135,7 +136,7 @@ class PipelineTestReader:
         elif given is None:
             self.nodes.report("neither given nor expect", entries["name"].key.locate(), EVENT_HINT)
 
-    def _read_event(self, item: KeyedNode) -> Iterator[Event | None]:
+    def _read_item(self, item: KeyedNode) -> Iterator[Event | None]:
         if isinstance(item.node, YamlScalar):
             yield self._read_control(item)
             return
@@ -150,8 +151,13 @@ class PipelineTestReader:
         ((key, spot),) = entries.items()
         if key in CONTROLS:
             self.nodes.report(f"{key}: has no value", key.locate(), f"write it as - {key}")
-        elif key in self._readers:
-            yield from self._readers[key](spot)
+        else:
+            yield from self.read_event(spot)
+
+    def read_event(self, spot: KeyedNode) -> Iterator[Event | None]:
+        """Yield the events of a word and its value, or of a source and its rows."""
+        if spot.key in self._readers:
+            yield from self._readers[spot.key](spot)
         else:
             yield self._read_rows(spot)
 
@@ -222,8 +228,8 @@ class PipelineTestReader:
         parallelism: int | None = self.nodes.read_scalar(spot, whole_number(1, MAX_PARALLELISM))
         yield None if parallelism is None else Rescale(parallelism)
 
-    def _read_tables(self, entries: dict[str, KeyedNode]) -> Iterator[tuple[Text, KeyedNode]]:
-        spot = entries.get("tables")
-        if spot is not None:
-            wanted = "a mapping of steps to rows, such as {enrich: [{id: 1}]}"
-            yield from (self.nodes.read_entries(spot, wanted) or {}).items()
+    def read_tables(self, spot: KeyedNode) -> dict[Text, tuple[GivenRow, ...]]:
+        """Return the rows of lookup tables by step."""
+        wanted = "a mapping of steps to rows, such as {enrich: [{id: 1}]}"
+        entries = self.nodes.read_entries(spot, wanted) or {}
+        return {key: self.nodes.read_rows(each) or () for key, each in entries.items()}

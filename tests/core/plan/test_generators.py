@@ -7,12 +7,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from headrace.core.api.window_classes import EPOCH
 from headrace.core.expressions.generators import split_aliases
 from headrace.core.operators.stateless_operators import ExplodeOperator
 from headrace.core.plan import explain, nodes
+from headrace.core.testing.reference.interpreter import interpret
+from headrace.core.testing.reference.rows import Value
 from tests.support.plans import over_orders, plan_of, said
-from tests.support.reference.interpreter import EPOCH, interpret
-from tests.support.reference.rows import Value
 
 IDS: list[dict[str, Value]] = [
     {"id": 1, "tags": ["a", None]},

@@ -18,9 +18,9 @@ import polars as pl
 from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData
+from headrace.core.testing.reference.interpreter import interpret
 from headrace.core.types.change_columns import CHANGE
 from tests.support.reference import random_pipelines, random_tables
-from tests.support.reference.interpreter import interpret
 from tests.support.reference.random_table_steps import TableQuery, queries
 from tests.support.runtime import expected_rows
 from tests.support.runtime.committed_output import Values, shown

@@ -19,8 +19,8 @@ import polars as pl
 from headrace.connectors.memory import InMemoryData, MemoryEvent, MemorySinkOptions
 from headrace.core.api.snapshots import Manifest
 from headrace.core.plan import nodes
+from headrace.core.testing.reference.interpreter import interpret
 from headrace.core.types.change_columns import CHANGE, SEQUENCE
-from tests.support.reference.interpreter import interpret
 from tests.support.runtime.committed_output import Values, ended, shown
 from tests.support.runtime.memory_pipelines import plan_of
 

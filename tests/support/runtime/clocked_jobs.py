@@ -22,12 +22,12 @@ from headrace.connectors.memory import MemoryEvent
 from headrace.core.api.window_classes import EPOCH
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.plan import nodes
+from headrace.core.testing.reference.timeline import Moment, Timeline
 from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.reference import random_pipelines
-from tests.support.reference.timeline import Moment, Timeline
 from tests.support.runtime.crashing_jobs import Crashed, Fate, FlakyMemory, Life
 
 MARK = "w"

@@ -23,11 +23,11 @@ from headrace.core.api.snapshots import Manifest
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.job.job import JobOutcome
 from headrace.core.plan import nodes
+from headrace.core.testing.reference.interpreter import interpret
+from headrace.core.testing.reference.timeline import AT_ONCE, Timeline
 from headrace.core.types.elements import DELETE
 from headrace.state.rocks.backend import RocksBackend
 from tests.support.reference import random_pipelines, random_tables
-from tests.support.reference.interpreter import interpret
-from tests.support.reference.timeline import AT_ONCE, Timeline
 from tests.support.runtime.committed_output import Values, ended, shown
 from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life, live
 from tests.support.runtime.memory_pipelines import bounds_of, cut, job_of, run_simulated

@@ -29,9 +29,9 @@ from headrace.core.plan import Plan, nodes
 from headrace.core.plan.layout import get_lookup
 from headrace.core.plan.output_streams import list_declared_streams
 from headrace.core.spark.arrow_functions import decode_failure
+from headrace.core.testing.reference.interpreter import interpret
 from tests.support.paths import USER_CODE
 from tests.support.reference import random_pipelines
-from tests.support.reference.interpreter import interpret
 from tests.support.spark.batches import batch
 from tests.support.spark.quick import hurried
 from tests.support.spark.session import started

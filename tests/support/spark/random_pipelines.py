@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from headrace.cli.pipeline_file import check_pipeline
 from headrace.core.spark.arrow_functions import decode_failure
+from headrace.core.testing.reference.interpreter import interpret
 from headrace.core.types.change_columns import CHANGE
 from tests.support.reference import (
     random_joins,
@@ -30,7 +31,6 @@ from tests.support.reference import (
     random_table_steps,
     random_tables,
 )
-from tests.support.reference.interpreter import interpret
 from tests.support.runtime.committed_output import Values, shown
 from tests.support.spark.batches import batch
 from tests.support.spark.session import started

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.api.kernel_executor import KernelExecutor
-from tests.support.reference.interpreter import interpret
+from headrace.core.testing.reference.interpreter import interpret
 from tests.support.runtime.memory_pipelines import bounds_of, cut, job_of, run_simulated
 
 SCHEMA = {"a": pl.Int64, "b": pl.String}

@@ -12,26 +12,26 @@ from headrace.core.aggregates.over_calls import FrameCall, OffsetCall, OverCall,
 from headrace.core.expressions.parsing.syntax_tree import RowFrame
 from headrace.core.expressions.typed import ColumnReference, walk
 from headrace.core.plan import nodes
+from headrace.core.testing.reference.rows import TimedRow, Value, build_frame, evaluate
 from headrace.core.types.data_types import to_polars
-from tests.support.reference.rows import Row, Value, evaluated, frame_of
 
 
-def over(operation: nodes.Over, members: Sequence[Row]) -> Iterator[Row]:
+def compute_over(operation: nodes.Over, members: Sequence[TimedRow]) -> Iterator[TimedRow]:
     """Yield the rows of a key with the columns that are added."""
-    for rows in _sequences(operation, sorted(members, key=lambda row: row.order)):
+    for rows in _split_sequences(operation, sorted(members, key=lambda row: row.order)):
         columns = operation.columns
         calls = {call.name: call for column in columns for call in column.expression.calls}
-        made = {name: _values(call, rows) for name, call in calls.items()}
+        made = {name: _compute_call(call, rows) for name, call in calls.items()}
         for at, row in enumerate(rows):
             found = {name: values[at] for name, values in made.items()}
             whole = replace(row, values={**row.values, **found})
-            added = {c.name: evaluated(c.expression.finish, [whole])[0] for c in columns}
+            added = {c.name: evaluate(c.expression.finish, [whole])[0] for c in columns}
             yield replace(row, values={**row.values, **added})
 
 
-def _sequences(operation: nodes.Over, rows: Sequence[Row]) -> Iterator[list[Row]]:
+def _split_sequences(operation: nodes.Over, rows: Sequence[TimedRow]) -> Iterator[list[TimedRow]]:
     """Yield the rows between gaps that are longer than the ttl."""
-    sequence: list[Row] = []
+    sequence: list[TimedRow] = []
     for row in rows:
         if sequence and operation.ttl is not None:
             assert row.time is not None and sequence[-1].time is not None
@@ -43,7 +43,7 @@ def _sequences(operation: nodes.Over, rows: Sequence[Row]) -> Iterator[list[Row]
         yield sequence
 
 
-def _values(call: OverCall, rows: Sequence[Row]) -> list[Value]:
+def _compute_call(call: OverCall, rows: Sequence[TimedRow]) -> list[Value]:
     times = [row.time or 0 for row in rows]
     match call:
         case RankCall(function="row_number"):
@@ -53,10 +53,10 @@ def _values(call: OverCall, rows: Sequence[Row]) -> list[Value]:
         case RankCall():
             return [len({*times[: at + 1]}) for at in range(len(rows))]
         case OffsetCall():
-            values = evaluated(call.value.typed, rows)
+            values = evaluate(call.value.typed, rows)
             others: list[Value] = [None] * len(rows)
             if call.default is not None:
-                others = evaluated(call.default.typed, rows)
+                others = evaluate(call.default.typed, rows)
             places = [at + call.offset for at in range(len(rows))]
             return [
                 values[to] if 0 <= to < len(rows) else other
@@ -64,12 +64,14 @@ def _values(call: OverCall, rows: Sequence[Row]) -> list[Value]:
             ]
         case FrameCall():
             return [
-                _aggregated(call, [rows[to] for to in _frame(call.frame, times, at)])
+                _aggregate_frame(
+                    call, [rows[to] for to in _list_frame_places(call.frame, times, at)]
+                )
                 for at in range(len(rows))
             ]
 
 
-def _frame(frame: RowFrame, times: Sequence[int], at: int) -> list[int]:
+def _list_frame_places(frame: RowFrame, times: Sequence[int], at: int) -> list[int]:
     """Return the places of the rows in the frame of a row."""
 
     def is_inside(to: int) -> bool:
@@ -79,10 +81,12 @@ def _frame(frame: RowFrame, times: Sequence[int], at: int) -> list[int]:
     return [to for to in range(len(times)) if is_inside(to)]
 
 
-def _aggregated(call: FrameCall, rows: Sequence[Row]) -> Value:
+def _aggregate_frame(call: FrameCall, rows: Sequence[TimedRow]) -> Value:
     aggregate = call.aggregate
     inputs = [each.typed for each in aggregate.all_inputs]
-    frame = frame_of(rows, inputs).with_columns(pl.Series(ORDER, range(len(rows)), dtype=pl.Int64))
+    frame = build_frame(rows, inputs).with_columns(
+        pl.Series(ORDER, range(len(rows)), dtype=pl.Int64)
+    )
     if not rows:
         types = {
             node.name: to_polars(node.type)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 
+from headrace.core.api.window_classes import EPOCH
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import (
     AsOfMatch,
@@ -16,19 +17,18 @@ from headrace.core.plan.nodes.matching import (
     WindowMatch,
 )
 from headrace.core.plan.nodes.windows import Window
+from headrace.core.testing.reference.rows import TimedRow, Value, evaluate, normalize_key
+from headrace.core.testing.reference.windows import find_windows
 from headrace.core.types.elements import DELETE, SEQUENCE
-from tests.support.reference.rows import Row, Value, evaluated, same
-from tests.support.reference.windows import windows
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
-class Kept:
+class SideRow:
     """A row with its key, None if the key has a null, and its columns after the join."""
 
     key: tuple[Value, ...] | None
-    row: Row
+    row: TimedRow
     is_left: bool
     replaces: tuple[Value, ...] = ()
     """The key by which a later right row replaces this one, if any does."""
@@ -38,45 +38,51 @@ class Kept:
     """Whether a change deletes the row with its key."""
 
 
-def joined(join: nodes.Join, left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+def join_rows(
+    join: nodes.Join, left: Sequence[TimedRow], right: Sequence[TimedRow]
+) -> list[TimedRow]:
     """Join the rows."""
     by = join.matching.key if isinstance(join.matching, BroadcastMatch) else ()
-    sides = [*_kept(join.left, left, None), *_kept(join.right, right, by or ())]
+    sides = [*_list_side(join.left, left, None), *_list_side(join.right, right, by or ())]
     if isinstance(join.matching, WindowMatch):
-        return [row for found in _windows(join.matching.window, sides) for row in _in(join, *found)]
-    return [*_all(join, sides)]
+        return [
+            row
+            for found in _list_windows(join.matching.window, sides)
+            for row in _join_window(join, *found)
+        ]
+    return [*_join_all(join, sides)]
 
 
-def _kept(
-    side: nodes.JoinSide, rows: Sequence[Row], by: tuple[nodes.ComputedColumn, ...] | None
-) -> Iterator[Kept]:
+def _list_side(
+    side: nodes.JoinSide, rows: Sequence[TimedRow], by: tuple[nodes.ComputedColumn, ...] | None
+) -> Iterator[SideRow]:
     """Return the rows of a side; `by` has the columns by which right rows replace each other."""
-    replaced = [evaluated(each.value, rows) for each in by or ()]
-    keys = [evaluated(each.value, rows) for each in side.key]
-    columns = {each.name: evaluated(each.value, rows) for each in side.columns}
+    replaced = [evaluate(each.value, rows) for each in by or ()]
+    keys = [evaluate(each.value, rows) for each in side.key]
+    columns = {each.name: evaluate(each.value, rows) for each in side.columns}
     for at, row in enumerate(rows):
-        key = tuple(same(values[at]) for values in keys)
+        key = tuple(normalize_key(values[at]) for values in keys)
         values = {name: column[at] for name, column in columns.items()}
         lacks = any(value is None for value in key)
-        replaces = tuple(same(column[at]) for column in replaced)
+        replaces = tuple(normalize_key(column[at]) for column in replaced)
         kept = replace(row, values=values)
         place = (row.values[SEQUENCE],) if SEQUENCE in row.values else ()
         deletes = bool(row.values.get(DELETE))
-        yield Kept(None if lacks else key, kept, by is None, replaces, place, deletes)
+        yield SideRow(None if lacks else key, kept, by is None, replaces, place, deletes)
 
 
-def _windows(
-    window: Window, sides: Sequence[Kept]
-) -> Iterator[tuple[dict[str, Value], int | None, list[Kept]]]:
+def _list_windows(
+    window: Window, sides: Sequence[SideRow]
+) -> Iterator[tuple[dict[str, Value], int | None, list[SideRow]]]:
     """Return the windows of each key: bounds, end, and the rows of both sides."""
-    keys: dict[object, list[Kept]] = {}
+    keys: dict[object, list[SideRow]] = {}
     for at, each in enumerate(sides):
         # A row with a null key equals no other, and is in windows of its own.
         keys.setdefault(each.key if each.key is not None else ("none", at), []).append(each)
     for members in keys.values():
         numbered = {n: each for n, each in enumerate(members)}
         rows = [replace(each.row, order=(n,)) for n, each in numbered.items()]
-        for found in windows(window, rows):
+        for found in find_windows(window, rows):
             bounds = {}
             if found.start is not None and found.end is not None:
                 times = [EPOCH + timedelta(microseconds=us) for us in (found.start, found.end)]
@@ -84,30 +90,30 @@ def _windows(
             yield bounds, found.end, [numbered[row.order[0]] for row in found.rows]
 
 
-def _in(
-    join: nodes.Join, bounds: dict[str, Value], end: int | None, members: list[Kept]
-) -> Iterator[Row]:
-    for row in _all(join, members):
+def _join_window(
+    join: nodes.Join, bounds: dict[str, Value], end: int | None, members: list[SideRow]
+) -> Iterator[TimedRow]:
+    for row in _join_all(join, members):
         time = row.time if end is None else end - 1
-        yield Row({**row.values, **bounds}, time, (time or 0, *row.order[1:]))
+        yield TimedRow({**row.values, **bounds}, time, (time or 0, *row.order[1:]))
 
 
-def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
+def _join_all(join: nodes.Join, sides: Sequence[SideRow]) -> Iterator[TimedRow]:
     """Join all rows that may match."""
     lefts = [each for each in sides if each.is_left]
     rights = [each for each in sides if not each.is_left]
     met_left: set[int] = set()
     met_right: set[int] = set()
     for at, left in enumerate(lefts):
-        held = _held(join.matching, left, rights)
-        near = [n for n, right in enumerate(rights) if n in held and _near(join, left, right)]
+        held = _find_valid(join.matching, left, rights)
+        near = [n for n, right in enumerate(rights) if n in held and _can_match(join, left, right)]
         if isinstance(join.matching, AsOfMatch) and near:
             last = max(
                 near, key=lambda n: (rights[n].row.time, rights[n].place, rights[n].row.order)
             )
             near = [] if rights[last].is_deleted else [last]
-        pairs = [(n, _pair(left.row, rights[n].row)) for n in near]
-        meant = [(n, pair) for n, pair in pairs if _meant(join, pair)]
+        pairs = [(n, _build_pair(left.row, rights[n].row)) for n in near]
+        meant = [(n, pair) for n, pair in pairs if _passes_filter(join, pair)]
         if isinstance(join.matching, BroadcastMatch):
             pairs = [(n, replace(pair, time=left.row.time)) for n, pair in pairs]
         met_left.update([at] if meant else [])
@@ -128,7 +134,7 @@ def _all(join: nodes.Join, sides: Sequence[Kept]) -> Iterator[Row]:
                 yield replace(right.row, values={**padding, **right.row.values})
 
 
-def _held(matching: JoinMatching, left: Kept, rights: Sequence[Kept]) -> set[int]:
+def _find_valid(matching: JoinMatching, left: SideRow, rights: Sequence[SideRow]) -> set[int]:
     """Return the right rows that are valid at the time of a left one."""
     if not isinstance(matching, BroadcastMatch):
         return set(range(len(rights)))
@@ -142,7 +148,7 @@ def _held(matching: JoinMatching, left: Kept, rights: Sequence[Kept]) -> set[int
     }
 
 
-def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:
+def _can_match(join: nodes.Join, left: SideRow, right: SideRow) -> bool:
     """Whether the keys are equal, and the times within the bounds."""
     if left.key is None or left.key != right.key:
         return False
@@ -159,14 +165,12 @@ def _near(join: nodes.Join, left: Kept, right: Kept) -> bool:
     return True
 
 
-def _pair(left: Row, right: Row) -> Row:
+def _build_pair(left: TimedRow, right: TimedRow) -> TimedRow:
     times = [time for time in (left.time, right.time) if time is not None]
     time = max(times, default=None)
     order = (time or 0, *left.order[1:], *right.order[1:])
-    return Row({**left.values, **right.values}, time, order)
+    return TimedRow({**left.values, **right.values}, time, order)
 
 
-def _meant(join: nodes.Join, pair: Row) -> bool:
-    return join.residual_filter is None or bool(
-        evaluated(join.residual_filter.condition, [pair])[0]
-    )
+def _passes_filter(join: nodes.Join, pair: TimedRow) -> bool:
+    return join.residual_filter is None or bool(evaluate(join.residual_filter.condition, [pair])[0])

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from headrace.core.plan import nodes
-from tests.support.reference.rows import Row, Value, evaluated
+from headrace.core.testing.reference.rows import TimedRow, Value, evaluate
 
 
-def looked_up(
-    lookup: nodes.Lookup, rows: list[Row], table: Sequence[dict[str, Value]]
-) -> tuple[list[Row], list[Row], list[Row]]:
+def look_up_rows(
+    lookup: nodes.Lookup, rows: list[TimedRow], table: Sequence[Mapping[str, Value]]
+) -> tuple[list[TimedRow], list[TimedRow], list[TimedRow]]:
     """Return the output rows, the rows without a match, and those with several, which fail."""
-    key = {column.name: evaluated(column.value, rows) for column in lookup.key}
-    found, missed, failed = list[Row](), list[Row](), list[Row]()
+    key = {column.name: evaluate(column.value, rows) for column in lookup.key}
+    found, missed, failed = list[TimedRow](), list[TimedRow](), list[TimedRow]()
     for at, row in enumerate(rows):
         wanted = {name: values[at] for name, values in key.items()}
         matches = [each for each in table if _equals(each, wanted)]
@@ -30,5 +30,5 @@ def looked_up(
     return found, missed, failed
 
 
-def _equals(row: dict[str, Value], wanted: dict[str, Value]) -> bool:
+def _equals(row: Mapping[str, Value], wanted: dict[str, Value]) -> bool:
     return all(value is not None and row[name] == value for name, value in wanted.items())

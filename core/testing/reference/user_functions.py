@@ -11,11 +11,11 @@ import polars as pl
 from headrace.core.api.user_code import get_instance, load_function
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.windows import Evict
+from headrace.core.testing.reference.rows import TimedRow, Value
 from headrace.core.types.data_types import Schema, to_polars
-from tests.support.reference.rows import Row, Value
 
 
-def left_by_user(evict: Evict, rows: Sequence[Row]) -> tuple[Row, ...]:
+def call_evictor(evict: Evict, rows: Sequence[TimedRow]) -> tuple[TimedRow, ...]:
     """Return the rows that an evictor retains; evictors of tests ignore the window."""
     assert evict.code is not None and evict.input_columns is not None
     function = evict.code.load()
@@ -27,7 +27,7 @@ def left_by_user(evict: Evict, rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple(in_order[at] for at in kept["__row"])
 
 
-def applied(operation: nodes.Apply, rows: Sequence[Row]) -> list[dict[str, Value]]:
+def apply_function(operation: nodes.Apply, rows: Sequence[TimedRow]) -> list[dict[str, Value]]:
     """Return the output rows of a function."""
     answer = operation.code.load()(_frame(_in_order(rows), operation.input_columns))
     if isinstance(answer, pl.DataFrame):
@@ -35,12 +35,14 @@ def applied(operation: nodes.Apply, rows: Sequence[Row]) -> list[dict[str, Value
     return answer if isinstance(answer, list) else [answer] if answer else []
 
 
-def mapped(operation: nodes.Map, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+def map_rows(
+    operation: nodes.Map, rows: Sequence[TimedRow]
+) -> tuple[list[TimedRow], list[TimedRow]]:
     """Return the output rows of a function over single rows, and the rows on which it failed."""
     function = load_function(Path(operation.file), operation.function)
     if operation.mode != "row":  # functions of tests see one row after the other
         return _map_batches(function, rows), []
-    made, failed = list[Row](), list[Row]()
+    made, failed = list[TimedRow](), list[TimedRow]()
     for row in rows:
         try:
             answer = function(dict(row.values))
@@ -58,8 +60,8 @@ def mapped(operation: nodes.Map, rows: Sequence[Row]) -> tuple[list[Row], list[R
 
 
 def _map_batches(
-    function: Callable[[pl.DataFrame], pl.DataFrame], rows: Sequence[Row]
-) -> list[Row]:
+    function: Callable[[pl.DataFrame], pl.DataFrame], rows: Sequence[TimedRow]
+) -> list[TimedRow]:
     frames = (function(pl.DataFrame([row.values])) for row in rows)
     return [
         replace(row, values=values)
@@ -68,10 +70,10 @@ def _map_batches(
     ]
 
 
-def _in_order(rows: Sequence[Row]) -> list[Row]:
+def _in_order(rows: Sequence[TimedRow]) -> list[TimedRow]:
     return sorted(rows, key=lambda row: row.order)
 
 
-def _frame(rows: Sequence[Row], columns: Schema) -> pl.DataFrame:
+def _frame(rows: Sequence[TimedRow], columns: Schema) -> pl.DataFrame:
     schema = {field.name: to_polars(field.type) for field in columns}
     return pl.DataFrame([[row.values[n] for n in schema] for row in rows], schema, orient="row")

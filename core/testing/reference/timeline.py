@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -33,3 +34,14 @@ class Timeline:
 
 AT_ONCE = Timeline((Moment(0, MAX_WATERMARK_US),))
 """All rows arrive before the first watermark, which is the last one."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """The order in which rows arrive, and which of the results of windows are wanted."""
+
+    in_time: bool = False
+    """Whether rows arrive in the order of event time, as in a batch run."""
+    every_firing: bool = False
+    """Whether the windows of a changelog have a row for each of their firings."""
+    timeline: Timeline = AT_ONCE

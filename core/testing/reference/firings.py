@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,25 +25,26 @@ from headrace.core.plan.nodes.windows import (
     Tumble,
     Window,
 )
+from headrace.core.testing.reference.rows import TimedRow
+from headrace.core.testing.reference.timeline import Moment, Timeline
 from headrace.core.types.elements import MAX_WATERMARK_US
-from tests.support.reference.rows import Row
-from tests.support.reference.timeline import Moment, Timeline
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
-class Found:
+class FiredWindow:
     """A window of one key when it fires: its bounds, if any, and its rows in arrival order."""
 
     start: int | None
     end: int | None
-    rows: tuple[Row, ...]
+    rows: tuple[TimedRow, ...]
     clock_us: int = 0
     """The time of the wall clock at which it fires."""
     is_deleted: bool = False
     """Whether its result is deleted, and not emitted."""
 
 
-@dataclass
+@dataclass(slots=True)
 class OpenWindow:
     """A window while rows are added to it; `last` is the time of a session's last row."""
 
@@ -52,13 +53,13 @@ class OpenWindow:
     closes: int
     """The time from which it has ended."""
     calls: TriggerCalls | None
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TimedRow] = field(default_factory=list)
     """All of its rows, or, if it discards them, those since it last fired."""
     new_rows: int = 0
     """The number of rows since it last fired."""
     last: int = 0
     has_ended: bool = False
-    result: Found | None = None
+    result: FiredWindow | None = None
     """The result of a session that its next row deletes."""
 
 
@@ -73,9 +74,9 @@ class Firings(ABC):
         """The time from which a trigger by the wall clock waits for its next multiple."""
         self.clock_us = 0
         self.watermark_us = NO_CLOCK_US
-        self.found = list[Found]()
+        self.found = list[FiredWindow]()
 
-    def follow(self, rows: Sequence[Row], timeline: Timeline) -> list[Found]:
+    def follow(self, rows: Sequence[TimedRow], timeline: Timeline) -> list[FiredWindow]:
         """Return the firings of these rows, in their order."""
         for moment in timeline.moments:
             self._pass_time(moment)
@@ -93,7 +94,7 @@ class Firings(ABC):
         return self._window.uses_processing_time
 
     @abstractmethod
-    def _add(self, row: Row) -> None:
+    def _add(self, row: TimedRow) -> None:
         """Add a row, with its time by the clock of windows; a row that is too late is left out."""
 
     @abstractmethod
@@ -111,7 +112,7 @@ class Firings(ABC):
         if self._since_us is None:
             self._since_us = self.clock_us
 
-    def _fire_after_row(self, window: OpenWindow, row: Row) -> None:
+    def _fire_after_row(self, window: OpenWindow, row: TimedRow) -> None:
         """Fire a window with a row that was added to it, if its trigger says so or it has ended."""
         count = self._trigger.count if self._trigger else None
         if window.closes <= self._own_clock_us:
@@ -121,7 +122,9 @@ class Firings(ABC):
             self._fire(window)
 
     def _fire(self, window: OpenWindow) -> None:
-        found = Found(window.start, self._find_shown_end(window), tuple(window.rows), self.clock_us)
+        found = FiredWindow(
+            window.start, self._find_shown_end(window), tuple(window.rows), self.clock_us
+        )
         self.found.append(found)
         window.new_rows = 0
         if self._window.keeps_rows:
@@ -244,7 +247,7 @@ class Firings(ABC):
 class WindowFirings(Firings):
     """Windows that a row is in by its time alone."""
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: TimedRow) -> None:
         assert row.time is not None
         bounds = sorted(find_bounds(self._window.shape, row.time))
         for start, end in bounds:
@@ -268,7 +271,7 @@ class WindowFirings(Firings):
 class SessionFirings(Firings):
     """Sessions: a row starts one, extends one, or joins two. Their `end` is not used."""
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: TimedRow) -> None:
         shape, time = self._window.shape, row.time
         assert isinstance(shape, Session) and time is not None
         gap = shape.gap_us
@@ -365,7 +368,7 @@ class TriggerCalls:
             self.state = dict(merged)
             self.is_used = True
 
-    def add_row(self, row: Row) -> bool:
+    def add_row(self, row: TimedRow) -> bool:
         """Return whether the window fires with a row."""
         assert self._trigger.input_columns is not None
         self.is_used = True

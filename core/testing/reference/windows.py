@@ -13,26 +13,31 @@ from headrace.core.plan.nodes.windows import (
     Window,
     WindowShape,
 )
-from tests.support.reference.firings import Found, SessionFirings, WindowFirings, find_bounds
-from tests.support.reference.rows import Row
-from tests.support.reference.timeline import AT_ONCE, Timeline
-from tests.support.reference.user_functions import left_by_user
+from headrace.core.testing.reference.firings import (
+    FiredWindow,
+    SessionFirings,
+    WindowFirings,
+    find_bounds,
+)
+from headrace.core.testing.reference.rows import TimedRow
+from headrace.core.testing.reference.timeline import AT_ONCE, Timeline
+from headrace.core.testing.reference.user_functions import call_evictor
 
 
-def windows(
+def find_windows(
     window: Window,
-    rows: Sequence[Row],
+    rows: Sequence[TimedRow],
     timeline: Timeline = AT_ONCE,
     *,
     every_firing: bool = False,
-) -> Iterator[Found]:
+) -> Iterator[FiredWindow]:
     """Return the windows of the rows of one key.
 
     A window is found once for each of its results; with `every_firing` also for those that later
     ones replace, in their order.
     """
     if isinstance(window.shape, Count) or (window.trigger is None and timeline is AT_ONCE):
-        found = _found(window.shape, rows)
+        found = _find_windows_once(window.shape, rows)
     else:
         kind = SessionFirings if isinstance(window.shape, Session) else WindowFirings
         firings = kind(window).follow(rows, timeline)
@@ -40,55 +45,55 @@ def windows(
         found = iter(firings if keeps_all else _last_of_each(firings))
     for whole in found:
         if not whole.is_deleted:
-            yield replace(whole, rows=_kept(window.evict, whole))
+            yield replace(whole, rows=_evict_rows(window.evict, whole))
 
 
-def _last_of_each(firings: Sequence[Found]) -> Sequence[Found]:
+def _last_of_each(firings: Sequence[FiredWindow]) -> Sequence[FiredWindow]:
     """Return the last result of each window, or that it was deleted."""
     return [*{(found.start, found.end): found for found in firings}.values()]
 
 
-def _found(shape: WindowShape, rows: Sequence[Row]) -> Iterator[Found]:
+def _find_windows_once(shape: WindowShape, rows: Sequence[TimedRow]) -> Iterator[FiredWindow]:
     match shape:
         case Global():
-            yield Found(None, None, tuple(rows))
+            yield FiredWindow(None, None, tuple(rows))
         case Count(size, every):
             for last in range(every, len(rows) + 1, every):
-                yield Found(None, None, tuple(rows[max(0, last - size) : last]))
+                yield FiredWindow(None, None, tuple(rows[max(0, last - size) : last]))
         case Session(gap):
-            yield from _sessions(gap, rows)
+            yield from _find_sessions(gap, rows)
         case _:
             bounds = sorted({b for row in rows for b in find_bounds(shape, row.time or 0)})
             for start, end in bounds:
                 assert start is not None and end is not None
                 inside = tuple(row for row in rows if start <= (row.time or 0) < end)
-                yield Found(start, end, inside)
+                yield FiredWindow(start, end, inside)
 
 
-def _sessions(gap: int, rows: Sequence[Row]) -> Iterator[Found]:
+def _find_sessions(gap: int, rows: Sequence[TimedRow]) -> Iterator[FiredWindow]:
     by_time = sorted(rows, key=lambda row: row.time or 0)
-    session: list[Row] = []
+    session: list[TimedRow] = []
     for row in by_time:
         if session and (row.time or 0) - (session[-1].time or 0) > gap:
-            yield _session(gap, session, rows)
+            yield _build_session(gap, session, rows)
             session = []
         session.append(row)
     if session:
-        yield _session(gap, session, rows)
+        yield _build_session(gap, session, rows)
 
 
-def _session(gap: int, session: list[Row], rows: Sequence[Row]) -> Found:
+def _build_session(gap: int, session: list[TimedRow], rows: Sequence[TimedRow]) -> FiredWindow:
     members = {row.order for row in session}
     came = tuple(row for row in rows if row.order in members)
-    return Found(session[0].time, (session[-1].time or 0) + gap, came)
+    return FiredWindow(session[0].time, (session[-1].time or 0) + gap, came)
 
 
-def _kept(evict: Evict | None, found: Found) -> tuple[Row, ...]:
+def _evict_rows(evict: Evict | None, found: FiredWindow) -> tuple[TimedRow, ...]:
     rows = found.rows
     if evict is None:
         return rows
     if evict.code is not None:
-        return left_by_user(evict, rows)
+        return call_evictor(evict, rows)
     in_order = sorted(rows, key=lambda row: row.order)
     if evict.last is not None:
         return tuple(in_order[-evict.last :])

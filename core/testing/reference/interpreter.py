@@ -1,0 +1,285 @@
+"""An interpreter of plans over bounded inputs: the result that streams and batches must reach.
+
+By default no row is late, and a changelog is the table that it ends as. Time does not pass:
+whatever depends on the progress of watermarks or of the wall clock (`ttl`, windows by the wall
+clock, firing by time without accumulation) has no single answer and is refused. With a timeline,
+windows have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeAlias
+
+from headrace.core.errors.value_errors import ExpressionFailure
+from headrace.core.expressions.typed import TypedExpression
+from headrace.core.operators.dead_letters import from_failed_rows
+from headrace.core.plan import nodes
+from headrace.core.plan.layout import get_two_input_operation
+from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.row_expressions import find_fallible_expressions
+from headrace.core.testing.reference.joins import join_rows
+from headrace.core.testing.reference.keyed_steps import (
+    aggregate_rows,
+    apply_to_windows,
+    find_top_rows,
+    group_rows,
+    remove_duplicates,
+)
+from headrace.core.testing.reference.lookup_tables import look_up_rows
+from headrace.core.testing.reference.over import compute_over
+from headrace.core.testing.reference.process_classes import FAILED, run_process
+from headrace.core.testing.reference.rows import Rows, TimedRow, Value, convert_time, evaluate
+from headrace.core.testing.reference.source_rows import read_source
+from headrace.core.testing.reference.timeline import AT_ONCE, Course, Timeline
+from headrace.core.testing.reference.user_functions import map_rows
+from headrace.core.types.change_columns import CHANGE, INSERT, SEQUENCE
+from headrace.core.types.elements import DELETE
+from headrace.core.types.elements import SEQUENCE as TABLE_SEQUENCE
+from headrace.core.types.lazy_dataclass import dataclass
+
+Inputs: TypeAlias = "Mapping[str, Sequence[Sequence[Mapping[str, Value]]]]"
+"""The rows of each split of each source, and the rows of each lookup's table."""
+
+
+def interpret(
+    plan: nodes.Plan,
+    inputs: Inputs,
+    *,
+    in_time: bool = False,
+    every_firing: bool = False,
+    timeline: Timeline = AT_ONCE,
+) -> dict[str, Rows]:
+    """Return the rows of every stream and of every sink, by name.
+
+    Rows arrive in the order of the input, of the timeline, or, with `in_time`, of event time, as in
+    a batch run. With `every_firing`, the windows of a changelog have a row for each firing.
+    """
+    course = Course(in_time, every_firing, timeline)
+    streams: dict[str, Rows] = {name: [] for name in plan.streams}  # no row is late or bad
+    for number, part in enumerate(plan):
+        match part:
+            case nodes.Source():
+                streams[part.name] = read_source(
+                    part, number, inputs[part.name], timeline.arrivals.get(part.name, ())
+                )
+            case nodes.Step():
+                tables = inputs.get(part.name, ())
+                rows, others = _gather_input(part, streams)
+                table = tables[0] if tables else ()
+                streams |= StepInterpreter(part, rows, others, table, course).run()
+            case nodes.Sink():
+                streams[part.name] = streams[part.input]
+    return streams
+
+
+def _gather_input(step: nodes.Step, streams: Mapping[str, Rows]) -> tuple[Rows, dict[str, Rows]]:
+    """Return the rows of a union or of a join, and what a class with two inputs emits besides."""
+    join = get_two_input_operation(step)
+    if join is None:
+        return [row for name in step.inputs for row in streams[name]], {}
+    if isinstance(join.matching, ConnectedMatch):
+        others = _run_two_inputs(step, join, join.matching, streams)
+        return others.pop(step.name), others
+    return join_rows(join, *(streams[name] for name in step.inputs)), {}
+
+
+@dataclass(slots=True)
+class StepInterpreter:
+    """Applies the operations of a step to all of its rows, one operation after the other."""
+
+    step: nodes.Step
+    rows: Rows
+    side_outputs: dict[str, Rows]
+    table: Sequence[Mapping[str, Value]]
+    """The rows of its lookup table."""
+    course: Course
+
+    def run(self) -> dict[str, Rows]:
+        """Return the rows of each output."""
+        if self.course.in_time:
+            self.rows.sort(key=lambda row: row.order)
+        joins = get_two_input_operation(self.step) is not None
+        for operation in self.step.operations[joins:]:
+            self.rows, failed = _split_failed(operation, self.rows)
+            self._add_dead_letters(failed)
+            if isinstance(operation, nodes.KeyedOperation):
+                self.rows = list(self._apply_keyed(operation))
+            else:
+                self.rows = list(self._apply(operation))
+        return {self.step.name: self.rows, **self.side_outputs}
+
+    def _add_dead_letters(self, failed: Rows) -> None:
+        _add_dead_letters(self.step, failed, self.side_outputs)
+
+    def _apply(self, operation: nodes.Operation) -> Iterable[TimedRow]:
+        """Apply an operation to each row by itself."""
+        rows = self.rows
+        match operation:
+            case nodes.Filter(condition):
+                return _filter_rows(condition, rows)
+            case nodes.Lookup():
+                found, missed, failed = look_up_rows(operation, rows, self.table)
+                self.side_outputs[operation.miss_stream] = missed
+                self._add_dead_letters(failed)
+                return found
+            case nodes.Project(_, columns):
+                return _project(columns, rows)
+            case nodes.Explode():
+                return _explode(operation, rows)
+            case nodes.Route(branches):
+                self.side_outputs |= _route(self.step.name, branches, rows)
+            case nodes.ChangeColumn():
+                inserted = {CHANGE: INSERT}
+                return [replace(row, values={**row.values, **inserted}) for row in rows]
+            case nodes.RowTime(value):
+                return _set_times(rows, evaluate(value, rows))
+            case nodes.Map():
+                found, failed = map_rows(operation, rows)
+                self._add_dead_letters(failed)
+                return found
+        return rows  # the conversion of weights leaves the table as it is
+
+    def _apply_keyed(self, operation: nodes.KeyedOperation) -> Iterable[TimedRow]:
+        """Apply an operation to the rows of each key."""
+        rows = self.rows
+        match operation:
+            case nodes.Aggregate():
+                results = list(aggregate_rows(operation, rows, self.course))
+                having = operation.having
+                return results if having is None else _filter_rows(having.condition, results)
+            case nodes.Apply():
+                return apply_to_windows(operation, rows, self.course)
+            case nodes.Top():
+                return find_top_rows(operation, rows, self.course)
+            case nodes.Dedup():
+                return remove_duplicates(operation, rows)
+            case nodes.Over():
+                groups = group_rows(operation.key, rows)
+                return (row for _, members in groups for row in compute_over(operation, members))
+            case nodes.Process():
+                found = run_process(operation.body, group_rows(operation.key, rows))
+                self.side_outputs |= _collect_outputs(self.step, operation.body, found)
+                return self.side_outputs.pop(self.step.name)
+            case nodes.ChangelogConversion():
+                # The same table, of which each row is inserted.
+                values = {CHANGE: INSERT, SEQUENCE: 1}
+                added = {f.name: values.get(f.name) for f in operation.added_columns}
+                return [replace(row, values={**row.values, **added}) for row in rows]
+        raise AssertionError(f"no meaning of {operation}")
+
+
+def _split_failed(operation: nodes.Operation, rows: Rows) -> tuple[Rows, Rows]:
+    """Return the rows for which the operation's expressions do not fail, and the others."""
+    fallible = [each.typed for each in find_fallible_expressions(operation)]
+    passed, failed = [], []
+    for row in rows:
+        try:
+            for typed in fallible:
+                evaluate(typed, [row])
+        except ExpressionFailure:
+            failed.append(row)
+        else:
+            passed.append(row)
+    return passed, failed
+
+
+def _run_two_inputs(
+    step: nodes.Step, join: nodes.Join, matching: ConnectedMatch, streams: Mapping[str, Rows]
+) -> dict[str, Rows]:
+    """Return the output of a class with two inputs."""
+    body, of_left = matching.body, step.inputs[0]
+    if matching.is_broadcast:
+        grouped = group_rows(join.left.key, streams[of_left])
+        found = run_process(body, grouped, rules=streams[step.inputs[1]])
+    else:
+        sides = zip(join.keys, step.inputs, strict=True)
+        found = run_process(body, *(group_rows(key, streams[name]) for key, name in sides))
+    return _collect_outputs(step, body, found)
+
+
+def _collect_outputs(
+    step: nodes.Step, body: nodes.ProcessBody, found: Iterable[tuple[str, TimedRow]]
+) -> dict[str, Rows]:
+    """Return what a class emits, by stream."""
+    names = {"": step.name, **{output: f"{step.name}.{output}" for output, _ in body.outputs}}
+    streams: dict[str, Rows] = {name: [] for name in names.values()}
+    for output, row in found:
+        if output == FAILED:
+            _add_dead_letters(step, [row], streams)
+        else:
+            streams[names[output]].append(row)
+    return streams
+
+
+def _add_dead_letters(step: nodes.Step, failed: Rows, streams: dict[str, Rows]) -> None:
+    """Add dead letters, without their errors, for the rows on which a step failed."""
+    if not failed:
+        return
+    assert step.on_error != "fail", failed
+    letters = from_failed_rows(step.name, [("", row.values) for row in failed], 0).to_dicts()
+    rows = [replace(row, values=at) for row, at in zip(failed, letters, strict=True)]
+    streams[step.on_error] = [*streams.get(step.on_error, []), *rows]
+
+
+def _filter_rows(condition: TypedExpression, rows: Rows) -> Rows:
+    passes = evaluate(condition, rows)
+    if any(DELETE in row.values for row in rows):
+        # A change that does not pass deletes the row with its key.
+        gone = [
+            {DELETE: row.values[DELETE] or not ok} for row, ok in zip(rows, passes, strict=True)
+        ]
+        return [replace(r, values={**r.values, **by}) for r, by in zip(rows, gone, strict=True)]
+    return [row for row, is_true in zip(rows, passes, strict=True) if is_true]
+
+
+def _project(columns: tuple[nodes.ComputedColumn, ...], rows: Rows) -> Rows:
+    values = {column.name: evaluate(column.value, rows) for column in columns}
+    hidden = (DELETE, TABLE_SEQUENCE)
+    return [
+        replace(
+            row,
+            values={name: column[at] for name, column in values.items()}
+            | {name: row.values[name] for name in hidden if name in row.values},
+        )
+        for at, row in enumerate(rows)
+    ]
+
+
+def _element_columns(operation: nodes.Explode, element: Value) -> dict[str, Value]:
+    """The columns of an element of an exploded array."""
+    if not operation.fields:
+        return {operation.name: element}
+    values = [None] * len(operation.fields) if element is None else [*element.values()]
+    return dict(zip(operation.fields, values, strict=True))
+
+
+def _set_times(rows: Rows, times: Sequence[datetime]) -> Iterator[TimedRow]:
+    """Return the rows with other event times."""
+    for row, time in zip(rows, times, strict=True):
+        time_us = convert_time(time)
+        yield replace(row, time=time_us, order=(time_us, *row.order[1:]))
+
+
+def _explode(operation: nodes.Explode, rows: Rows) -> Iterator[TimedRow]:
+    for row, array in zip(rows, evaluate(operation.array, rows), strict=True):
+        elements = array or ([None] if operation.outer else [])
+        for at, element in enumerate(elements):
+            values = {**row.values, **_element_columns(operation, element)}
+            if operation.position:
+                values[operation.position] = at if array else None
+            yield replace(row, values=values, order=(*row.order, at))
+
+
+def _route(
+    step: str, branches: tuple[tuple[str, TypedExpression, str], ...], rows: Rows
+) -> dict[str, Rows]:
+    streams = {}
+    for name, condition, _ in branches:
+        passes = _filter_rows(condition, rows)
+        taken = {row.order for row in passes}
+        streams[f"{step}.{name}"] = passes
+        rows = [row for row in rows if row.order not in taken]
+    return {**streams, f"{step}.else": rows}

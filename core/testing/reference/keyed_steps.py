@@ -1,0 +1,225 @@
+"""Keyed steps, with all rows of a key or a window at once: aggregates, functions, top, dedup."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import cmp_to_key
+
+import polars as pl
+
+from headrace.core.aggregates import (
+    ORDER,
+    AggregateExpression,
+    compute_partial_states,
+    compute_results,
+)
+from headrace.core.api.window_classes import EPOCH
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes.windows import Window
+from headrace.core.testing.reference.firings import FiredWindow
+from headrace.core.testing.reference.rows import (
+    Rows,
+    TimedRow,
+    Value,
+    build_frame,
+    evaluate,
+    normalize_key,
+)
+from headrace.core.testing.reference.timeline import AT_ONCE, Course
+from headrace.core.testing.reference.user_functions import apply_function
+from headrace.core.testing.reference.windows import find_windows
+from headrace.core.types.data_types import to_polars
+from headrace.core.types.elements import DELETE
+from headrace.core.types.elements import SEQUENCE as TABLE_SEQUENCE
+
+
+def group_rows(
+    key: tuple[nodes.ComputedColumn, ...], rows: Rows
+) -> list[tuple[dict[str, Value], Rows]]:
+    """Return the rows of each key, in the order of their arrival."""
+    columns = {each.name: evaluate(each.value, rows) for each in key}
+    groups: dict[tuple[Value, ...], tuple[dict[str, Value], Rows]] = {}
+    for at, row in enumerate(rows):
+        values = {name: column[at] for name, column in columns.items()}
+        values = {n: v + 0.0 if isinstance(v, float) else v for n, v in values.items()}
+        groups.setdefault(tuple(map(normalize_key, values.values())), (values, []))[1].append(row)
+    return list(groups.values())
+
+
+def _list_windows(
+    window: Window | None, ttl: object, rows: Rows, course: Course
+) -> Iterator[FiredWindow]:
+    if ttl or (window and course.timeline is AT_ONCE and _depends_on_time(window)):
+        raise NotImplementedError("what depends on how time passes has no single answer")
+    if window is None:
+        yield FiredWindow(None, None, tuple(rows))
+    else:
+        yield from find_windows(window, rows, course.timeline, every_firing=course.every_firing)
+
+
+def _depends_on_time(window: Window) -> bool:
+    trigger = window.trigger
+    fires_by_time = trigger is not None and bool(trigger.every_us) and not window.keeps_rows
+    has_clock = trigger is not None and trigger.code is not None and trigger.uses_wall_clock
+    return window.uses_processing_time or fires_by_time or has_clock
+
+
+def aggregate_rows(operation: nodes.Aggregate, rows: Rows, course: Course) -> Iterator[TimedRow]:
+    for number, (key, members) in enumerate(group_rows(operation.key, rows)):
+        for found in _list_windows(operation.window, operation.ttl, members, course):
+            results = _compute_results(operation.columns, found.rows, key, operation.key)
+            yield TimedRow(
+                {**key, **_get_bounds(found), **results}, *_get_place(found, number), found.clock_us
+            )
+    if operation.emits_empty and not rows:
+        yield TimedRow(_compute_results(operation.columns, (), {}, ()), None, (0, 0))
+
+
+def apply_to_windows(operation: nodes.Apply, rows: Rows, course: Course) -> Iterator[TimedRow]:
+    for number, (key, members) in enumerate(group_rows(operation.key, rows)):
+        for found in _list_windows(operation.window, None, members, course):
+            time, place = _get_place(found, number)
+            for at, made in enumerate(apply_function(operation, found.rows)):
+                yield TimedRow(
+                    {**key, **_get_bounds(found), **made}, time, (*place, at), found.clock_us
+                )
+
+
+def _get_bounds(found: FiredWindow) -> dict[str, Value]:
+    if found.start is None or found.end is None:
+        return {}
+    bounds = {"window_start": found.start, "window_end": found.end}
+    return {name: EPOCH + timedelta(microseconds=us) for name, us in bounds.items()}
+
+
+def _get_place(found: FiredWindow, number: int) -> tuple[int | None, tuple[int, ...]]:
+    times = [row.time for row in found.rows if row.time is not None]
+    time = found.end - 1 if found.end is not None else max(times, default=None)
+    return time, (time or 0, number)
+
+
+def _compute_results(
+    columns: tuple[nodes.AggregatedColumn, ...],
+    rows: tuple[TimedRow, ...],
+    key: Mapping[str, Value],
+    typed: tuple[nodes.ComputedColumn, ...],
+) -> dict[str, Value]:
+    """Fold all rows at once, in order, without merging partials."""
+    in_order = sorted(rows, key=lambda row: row.order)
+    answers = {}
+    for column in columns:
+        expression: AggregateExpression = column.expression
+        reads = [
+            each.typed
+            for call in expression.calls
+            for each in (*call.inputs, *([call.condition] if call.condition else []))
+        ]
+        frame = build_frame(in_order, reads).rename({"__row": ORDER})
+        named = [
+            pl.lit(key[each.name], dtype=to_polars(each.value.type)).alias(each.name)
+            for each in typed
+        ]
+        states = compute_partial_states(frame, [], expression.calls).with_columns(named)
+        names = [each.name for each in typed]
+        done = compute_results(states, names, expression.calls, {column.name: expression})
+        answers[column.name] = done[column.name].to_list()[0]
+    return answers
+
+
+def find_top_rows(operation: nodes.Top, rows: Rows, course: Course) -> Iterator[TimedRow]:
+    for number, (_, members) in enumerate(group_rows(operation.key, rows)):
+        for found in _list_windows(operation.window, operation.ttl, members, course):
+            ranked = _rank_rows(operation.by, list(found.rows))
+            ranks = _compute_ranks(operation, ranked)
+            for at, (rank, row) in enumerate(zip(ranks, ranked, strict=True), 1):
+                if rank > operation.rows:
+                    break
+                time = found.end - 1 if found.end is not None else row.time
+                values = {**row.values, **({} if operation.time_column else {"rank": rank})}
+                yield TimedRow(values, time, (time or 0, number, at), found.clock_us)
+
+
+def _compute_ranks(operation: nodes.Top, ranked: Rows) -> list[int]:
+    """Return the ranks of rows in order."""
+    ranks, groups = list[int](), 0
+    for at, row in enumerate(ranked):
+        if operation.ties == "row_number" or not at or _differ(operation.by, ranked[at - 1], row):
+            groups += 1
+            ranks.append(at + 1 if operation.ties != "dense_rank" else groups)
+        else:
+            ranks.append(ranks[-1])
+    return ranks
+
+
+def _differ(by: tuple[nodes.Ranking, ...], one: TimedRow, other: TimedRow) -> bool:
+    for ranking in by:
+        a, b = evaluate(ranking.value, [one, other])
+        if (a is None) != (b is None):
+            return True
+        if a is not None and b is not None and _get_sort_key(a) != _get_sort_key(b):
+            return True
+    return False
+
+
+def _rank_rows(by: tuple[nodes.Ranking, ...], rows: Rows) -> Rows:
+    rows = sorted(rows, key=lambda row: row.order)
+    for ranking in reversed(by):
+        values = dict(zip((row.order for row in rows), evaluate(ranking.value, rows), strict=True))
+        rows = sorted(rows, key=cmp_to_key(_build_comparison(ranking, values)))
+    return rows
+
+
+def _build_comparison(
+    ranking: nodes.Ranking, values: Mapping[tuple[int, ...], Value]
+) -> Callable[[TimedRow, TimedRow], int]:
+    def compare(left: TimedRow, right: TimedRow) -> int:
+        a, b = values[left.order], values[right.order]
+        if a is None or b is None:
+            nulls = (a is None) - (b is None)
+            return nulls if ranking.nulls_last else -nulls
+        x, y = _get_sort_key(a), _get_sort_key(b)
+        bigger = (x > y) - (x < y)
+        return -bigger if ranking.descending else bigger
+
+    return compare
+
+
+def _get_sort_key(value: Value) -> tuple[bool, Value]:
+    is_nan = isinstance(value, float) and value != value
+    return is_nan, 0.0 if is_nan else value
+
+
+def remove_duplicates(operation: nodes.Dedup, rows: Rows) -> Iterator[TimedRow]:
+    if operation.changes is not None:
+        yield from _find_newest(operation, operation.changes, rows)
+        return
+    if operation.ttl and not operation.uses_event_time:
+        raise NotImplementedError("what depends on how time passes has no single answer")
+    if operation.uses_event_time:
+        rows = sorted(rows, key=lambda row: row.order)
+    for _, members in group_rows(operation.key, rows):
+        if operation.keep == "last":
+            yield members[-1]
+            continue
+        yield members[0]
+        for before, row in itertools.pairwise(members if operation.ttl else ()):
+            assert operation.ttl and row.time is not None and before.time is not None
+            if row.time - before.time > operation.ttl.after_us:
+                yield row
+
+
+def _find_newest(
+    operation: nodes.Dedup, changes: nodes.ChangeOrder, rows: Rows
+) -> Iterator[TimedRow]:
+    """Return the newest change of each key that has a row."""
+    for _, members in group_rows(operation.key, rows):
+        by_sequence = changes.by == "sequence"
+        last = max(
+            members, key=lambda row: (by_sequence and row.values[TABLE_SEQUENCE], row.order[1:])
+        )
+        if not last.values[DELETE]:
+            hidden = (DELETE, TABLE_SEQUENCE)
+            yield replace(last, values={n: v for n, v in last.values.items() if n not in hidden})

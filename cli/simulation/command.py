@@ -71,9 +71,10 @@ def simulate(
     FILE is a pipeline. Nothing outside is read or written: rows are drawn from the schemas of the
     sources, and time is virtual. Each seed runs twice: undisturbed at parallelism 1, and with
     crashes, restarts, savepoints, other parallelism, slow and failing sinks, and rows cut at
-    random. The results must be the same, and fulfil the `invariants:`. The first seed that fails
-    is made as small as possible, and printed as a test. The exit status is then 1; it is 2 if the
-    pipeline has a mistake, or fails on the rows undisturbed.
+    random. The results must be the same, and fulfil the `invariants:`. Without user code or `ttl`,
+    they must also be those of a simple interpreter. The first seed that fails is made as small as
+    possible, and printed as a test. The exit status is then 1; it is 2 if the pipeline has a
+    mistake, or fails on the rows undisturbed.
     """
     from headrace.cli.pipeline_tests.checked_tests import Suite, check_suite, read_files_beside
     from headrace.cli.pipeline_tests.report import write_junit
@@ -94,6 +95,7 @@ def simulate(
     if failed is not None:
         click.echo(_format_failure(simulation.shrink_seed(failed), failed, file))
     click.echo(_format_summary(simulation, time.perf_counter() - start), err=True)
+    click.echo(_format_coverage(simulation), err=True)
     if junit is not None:
         write_junit(junit, results)
     if failed is not None:
@@ -146,6 +148,23 @@ def _format_summary(simulation: Simulation, seconds: float) -> str:
     parts = [_count(counts[key], word) for key, word in (*names, ("savepoints", "savepoint"))]
     seeds = format_count(counts["seeds"], "seed")
     return f"{seeds}: {', '.join(parts)}, in {seconds:.1f} s"
+
+
+def _format_coverage(simulation: Simulation) -> str:
+    """`compared with the reference interpreter: late, totals (5 of 9 seeds); between runs: n`."""
+    seeds, known = simulation.counts["seeds"], simulation.interpreted
+    with_answer = [
+        name if known[name] == seeds else f"{name} ({known[name]} of {seeds} seeds)"
+        for name in simulation.compared_streams
+        if known[name]
+    ]
+    others = [name for name in simulation.compared_streams if not known[name]]
+    parts = []
+    if with_answer:
+        parts.append(f"compared with the reference interpreter: {', '.join(with_answer)}")
+    if others:
+        parts.append(f"compared between runs only: {', '.join(others)}")
+    return "; ".join(parts)
 
 
 def _count(count: int, word: str) -> str:

@@ -11,7 +11,7 @@ from headrace.cli.pipeline_tests.isolated_plan import SINK_SUFFIX, Planner
 from headrace.cli.pipeline_tests.runner import Variant, VariantRun, list_variants
 from headrace.cli.pipeline_tests.simulated_job import JobStuck
 from headrace.cli.simulation.faulty_memory import SLOWEST_TURNS, FaultyMemory
-from headrace.cli.simulation.random_case import Fault, RandomCase
+from headrace.cli.simulation.random_case import Fault, RandomCase, is_disturbance
 from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.api.user_code import forget_modules
 from headrace.core.errors.problems import Location
@@ -36,16 +36,10 @@ from headrace.core.testing.bound_tests import (
 from headrace.core.testing.stepped_loop import ProcessKilled
 from headrace.core.testing.stream_checks import Mismatch, check_rows
 from headrace.core.testing.typed_rows import Row
-from headrace.core.testing.visible_rows import fold_changes
+from headrace.core.testing.visible_rows import fold_changes, have_equal_rows
 from headrace.core.types.data_types import FLOAT_TYPES, Schema
 from headrace.core.types.lazy_dataclass import dataclass
 
-DISTURBANCES = (
-    ControlEvent("checkpoint"),
-    ControlEvent("restart"),
-    ControlEvent("savepoint"),
-)
-"""The events without a part in the result, besides a change of parallelism."""
 FEEDS = (FedRows, FedWatermark, FedIdleness)
 """The events that outlive the process."""
 NOWHERE = Location("simulation", 0, 0, 0, "")
@@ -163,11 +157,6 @@ def run_undisturbed(case: RandomCase, planner: Planner) -> SimulatedResult:
     return run.get_result()
 
 
-def is_disturbance(event: BoundEvent) -> bool:
-    """Whether an event has no part in the result."""
-    return event in DISTURBANCES or isinstance(event, Rescale)
-
-
 def run_disturbed(case: RandomCase, planner: Planner) -> DisturbedRun:
     """Run a case with all its faults."""
     events, faults = list[BoundEvent](), dict[int, Fault]()
@@ -237,7 +226,7 @@ def compare_results(
         return [Mismatch(NOWHERE, got.failure)]
     found = list[Mismatch]()
     for name, rows in expected.streams.items():
-        if rows != got.streams[name]:
+        if not have_equal_rows(rows, got.streams[name]):
             wanted = _expect(plan, name, rows)
             found += check_rows(wanted, got.streams[name], is_ordered=False)
     return found

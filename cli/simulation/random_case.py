@@ -33,6 +33,12 @@ MOST_EVENTS = 20
 MOST_ROWS = 25
 """The largest number of rows of an event."""
 
+DISTURBANCES = (
+    ControlEvent("checkpoint"),
+    ControlEvent("restart"),
+    ControlEvent("savepoint"),
+)
+"""The events without a part in the result, besides a change of parallelism."""
 
 FaultPlace: TypeAlias = Literal["turn", "write", "prepare", "commit"]
 FAULT_PLACES: tuple[FaultPlace, ...] = ("turn", "turn", "write", "prepare", "commit")
@@ -265,6 +271,20 @@ def replace_faults(case: RandomCase, *, are_before: bool = False) -> RandomCase:
         whole = [CaseStep(step.events)]
         steps += [*restart, *whole] if is_first else [*whole, *restart]
     return replace(case, steps=tuple(steps))
+
+
+def remove_disturbances(case: RandomCase) -> RandomCase:
+    """Return a case with the events that have a part in its result only."""
+    steps = (
+        CaseStep(tuple(event for event in step.events if not is_disturbance(event)))
+        for step in case.steps
+    )
+    return replace(case, steps=tuple(step for step in steps if step.events))
+
+
+def is_disturbance(event: BoundEvent) -> bool:
+    """Whether an event has no part in the result."""
+    return event in DISTURBANCES or isinstance(event, Rescale)
 
 
 def find_split_key(plan: nodes.Plan, source: nodes.Source) -> tuple[str, ...] | None:

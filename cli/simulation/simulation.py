@@ -13,13 +13,21 @@ from headrace.cli.errors import Refusal
 from headrace.cli.pipeline_tests.checked_tests import CheckedTests
 from headrace.cli.pipeline_tests.isolated_plan import Planner
 from headrace.cli.simulation.disturbed_run import (
+    NOWHERE,
     SimulatedResult,
     compare_results,
     find_test_failure,
+    list_compared_streams,
     run_disturbed,
     run_undisturbed,
 )
-from headrace.cli.simulation.random_case import CaseGenerator, RandomCase, replace_faults
+from headrace.cli.simulation.random_case import (
+    CaseGenerator,
+    RandomCase,
+    remove_disturbances,
+    replace_faults,
+)
+from headrace.cli.simulation.reference_result import interpret_case
 from headrace.cli.simulation.sample_files import read_sample_files
 from headrace.cli.simulation.shrinker import Shrinker
 from headrace.cli.simulation.test_entry import EntryWriter
@@ -34,6 +42,10 @@ from headrace.core.types.lazy_dataclass import dataclass
 UNDISTURBED_HINT = (
     "let the pipeline handle such rows, as by on_error, or take rows of a file: "
     "--sample SOURCE=FILE"
+)
+REFERENCE_PROBLEM = (
+    "an undisturbed run gives other rows than the reference interpreter (-): "
+    "this is a fault of headrace, please report it with the entry below"
 )
 SHRINKING_S = 30.0
 """The longest time for which a failing case is shrunk."""
@@ -66,6 +78,8 @@ class Simulation:
     """The files of rows, by source."""
     planner: Planner = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
+    interpreted: Counter[str] = field(default_factory=Counter)
+    """The number of seeds for which the interpreter has an answer, by stream."""
     _samples: Mapping[str, RowSamples] = field(init=False)
     _tables: Mapping[str, tuple[Row, ...]] = field(init=False)
 
@@ -82,6 +96,11 @@ class Simulation:
     def plan(self) -> nodes.Plan:
         """The plan at parallelism 1."""
         return self.planner.plan(1)
+
+    @property
+    def compared_streams(self) -> list[str]:
+        """The streams of which the rows are compared."""
+        return list_compared_streams(self.plan)
 
     def draw_case(self, seed: int) -> RandomCase:
         """Return the case of a seed. Raises Refusal."""
@@ -103,10 +122,21 @@ class Simulation:
             message = f"seed {seed} fails without any disturbance: {expected.failure}"
             raise Refusal(message, UNDISTURBED_HINT)
         self.counts += Counter(seeds=1, rows=case.row_count)
+        meant = interpret_case(case, self.plan)
+        self.interpreted.update(meant.streams.keys())
+        if wrong := self._compare_with_reference(meant, expected):
+            return wrong
         run = run_disturbed(case, self.planner)
         self.counts += run.counts
         mismatches = compare_results(expected, run.get_result(), self.plan)
         return mismatches or self._check_invariants(expected)
+
+    def _compare_with_reference(
+        self, meant: SimulatedResult, got: SimulatedResult
+    ) -> list[Mismatch]:
+        """Return how the result of an undisturbed run differs from the interpreter's."""
+        mismatches = compare_results(meant, got, self.plan)
+        return [Mismatch(NOWHERE, REFERENCE_PROBLEM), *mismatches] if mismatches else []
 
     def _check_invariants(self, result: SimulatedResult) -> list[Mismatch]:
         """Return the invariants that the result of an undisturbed run violates."""
@@ -126,17 +156,38 @@ class Simulation:
         case = Shrinker(fails, time.monotonic() + SHRINKING_S).shrink(drawn)
         expected = run_undisturbed(case, self.planner)
         mismatches, variant = find(case, expected)
+        if find == self._find_reference_difference:
+            return self._describe_reference_difference(case, expected, mismatches)
         if test_seed is not None:
             expected = self._select_streams(case, expected, find)
+        return FailedSeed(mismatches, variant, self._write_entry(case, expected), test_seed)
+
+    def _describe_reference_difference(
+        self, case: RandomCase, got: SimulatedResult, mismatches: Sequence[Mismatch]
+    ) -> FailedSeed:
+        """Return the report of a case; its entry expects the rows of the interpreter."""
+        meant = interpret_case(case, self.plan)
+        wrong = {
+            name: rows
+            for name, rows in meant.streams.items()
+            if compare_results(SimulatedResult({name: rows}), got, self.plan)
+        }
+        meant = SimulatedResult(wrong)
+        fails = bool(find_test_failure(case, meant, self.planner, 0)[0])
+        return FailedSeed(mismatches, "", self._write_entry(case, meant), 0 if fails else None)
+
+    def _write_entry(self, case: RandomCase, expected: SimulatedResult) -> str:
         try:
-            entry = EntryWriter(self.plan).write(case, expected)
+            return EntryWriter(self.plan).write(case, expected)
         except UnwritableValue as error:
-            entry = f"# {error}"
-        return FailedSeed(mismatches, variant, entry, test_seed)
+            return f"# {error}"
 
     def _choose_failure(self, drawn: RandomCase) -> tuple[FindFailure, RandomCase, int | None]:
         """Return how a case fails, with the case, and the seed of a test that fails like it."""
         expected = run_undisturbed(drawn, self.planner)
+        plain = remove_disturbances(drawn)
+        if self._find_reference_difference(plain, expected)[0]:
+            return self._find_reference_difference, plain, None
         if self._find_violations(drawn, expected)[0]:
             return self._find_violations, drawn, None
         for test_seed in TEST_SEEDS:
@@ -156,6 +207,11 @@ class Simulation:
             if fewer and find(case, smaller)[0]:
                 expected = smaller
         return expected
+
+    def _find_reference_difference(self, case: RandomCase, expected: SimulatedResult) -> Failure:
+        if expected.failure:
+            return [], ""
+        return self._compare_with_reference(interpret_case(case, self.plan), expected), ""
 
     def _find_violations(self, case: RandomCase, expected: SimulatedResult) -> Failure:
         return ([] if expected.failure else self._check_invariants(expected)), ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TypeAlias
@@ -54,6 +55,16 @@ def _make_hashable(value: object) -> object:
         case list():
             return tuple(map(_make_hashable, value))
     return value
+
+
+def have_equal_rows(one: Sequence[Row], other: Sequence[Row]) -> bool:
+    """Whether these are the same rows in any order; rows that are only almost equal are not."""
+    if one == other:
+        return True
+    try:
+        return Counter(map(_make_hashable, one)) == Counter(map(_make_hashable, other))
+    except TypeError:
+        return False
 
 
 def find_difference(

@@ -75,6 +75,8 @@ class Firings(ABC):
         self.clock_us = 0
         self.watermark_us = NO_CLOCK_US
         self.found = list[FiredWindow]()
+        self.late_rows = list[TimedRow]()
+        """The rows that came too late for all of their windows."""
 
     def follow(self, rows: Sequence[TimedRow], timeline: Timeline) -> list[FiredWindow]:
         """Return the firings of these rows, in their order."""
@@ -95,7 +97,7 @@ class Firings(ABC):
 
     @abstractmethod
     def _add(self, row: TimedRow) -> None:
-        """Add a row, with its time by the clock of windows; a row that is too late is left out."""
+        """Add a row, with its time by the clock of windows, or record that it is too late."""
 
     @abstractmethod
     def _find_shown_end(self, window: OpenWindow) -> int | None:
@@ -250,8 +252,10 @@ class WindowFirings(Firings):
     def _add(self, row: TimedRow) -> None:
         assert row.time is not None
         bounds = sorted(find_bounds(self._window.shape, row.time))
-        for start, end in bounds:
-            closes = MAX_WATERMARK_US if end is None else end
+        ends = [MAX_WATERMARK_US if end is None else end for _, end in bounds]
+        if all(map(self._is_too_late, ends)):
+            self.late_rows.append(row)
+        for (start, end), closes in zip(bounds, ends, strict=True):
             if self._is_too_late(closes):
                 continue
             self._record_arrival()
@@ -278,6 +282,7 @@ class SessionFirings(Firings):
         near = [w for w in self._open if (w.start or 0) - gap <= time <= w.last + gap]
         near.sort(key=lambda each: each.start or 0)
         if not near and self._is_too_late(time + gap + 1):
+            self.late_rows.append(row)
             return
         self._record_arrival()
         for each in near:

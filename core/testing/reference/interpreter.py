@@ -3,13 +3,13 @@
 By default no row is late, and a changelog is the table that it ends as. Time does not pass:
 whatever depends on the progress of watermarks or of the wall clock (`ttl`, windows by the wall
 clock, firing by time without accumulation) has no single answer and is refused. With a timeline,
-windows have one.
+windows have one, and rows may be late. `coverage` knows the streams with an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ from headrace.core.expressions.typed import TypedExpression
 from headrace.core.operators.dead_letters import from_failed_rows
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_two_input_operation
-from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, IntervalMatch
 from headrace.core.plan.row_expressions import find_fallible_expressions
 from headrace.core.testing.reference.joins import join_rows
 from headrace.core.testing.reference.keyed_steps import (
@@ -51,39 +51,29 @@ def interpret(
     in_time: bool = False,
     every_firing: bool = False,
     timeline: Timeline = AT_ONCE,
+    only: Collection[str] | None = None,
 ) -> dict[str, Rows]:
     """Return the rows of every stream and of every sink, by name.
 
     Rows arrive in the order of the input, of the timeline, or, with `in_time`, of event time, as in
-    a batch run. With `every_firing`, the windows of a changelog have a row for each firing.
+    a batch run. With `every_firing`, the windows of a changelog have a row for each firing. With
+    `only`, just the parts with an output of these names are interpreted.
     """
     course = Course(in_time, every_firing, timeline)
-    streams: dict[str, Rows] = {name: [] for name in plan.streams}  # no row is late or bad
+    streams: dict[str, Rows] = {name: [] for name in plan.streams}  # no row is bad
     for number, part in enumerate(plan):
-        match part:
-            case nodes.Source():
-                streams[part.name] = read_source(
-                    part, number, inputs[part.name], timeline.arrivals.get(part.name, ())
-                )
-            case nodes.Step():
-                tables = inputs.get(part.name, ())
-                rows, others = _gather_input(part, streams)
-                table = tables[0] if tables else ()
-                streams |= StepInterpreter(part, rows, others, table, course).run()
-            case nodes.Sink():
-                streams[part.name] = streams[part.input]
+        if isinstance(part, nodes.Sink):
+            streams[part.name] = streams[part.input]
+        elif only is not None and not any(stream.name in only for stream in part.outputs):
+            continue
+        elif isinstance(part, nodes.Source):
+            arrivals = timeline.arrivals.get(part.name, ())
+            streams[part.name] = read_source(part, number, inputs[part.name], arrivals)
+        else:
+            tables = inputs.get(part.name, ())
+            step = StepInterpreter(part, tables[0] if tables else (), course)
+            streams |= step.run(streams)
     return streams
-
-
-def _gather_input(step: nodes.Step, streams: Mapping[str, Rows]) -> tuple[Rows, dict[str, Rows]]:
-    """Return the rows of a union or of a join, and what a class with two inputs emits besides."""
-    join = get_two_input_operation(step)
-    if join is None:
-        return [row for name in step.inputs for row in streams[name]], {}
-    if isinstance(join.matching, ConnectedMatch):
-        others = _run_two_inputs(step, join, join.matching, streams)
-        return others.pop(step.name), others
-    return join_rows(join, *(streams[name] for name in step.inputs)), {}
 
 
 @dataclass(slots=True)
@@ -91,32 +81,55 @@ class StepInterpreter:
     """Applies the operations of a step to all of its rows, one operation after the other."""
 
     step: nodes.Step
-    rows: Rows
-    side_outputs: dict[str, Rows]
     table: Sequence[Mapping[str, Value]]
     """The rows of its lookup table."""
     course: Course
+    side_outputs: dict[str, Rows] = field(default_factory=dict)
 
-    def run(self) -> dict[str, Rows]:
+    def run(self, streams: Mapping[str, Rows]) -> dict[str, Rows]:
         """Return the rows of each output."""
+        rows = self._gather_input(streams)
         if self.course.in_time:
-            self.rows.sort(key=lambda row: row.order)
+            rows.sort(key=lambda row: row.order)
         joins = get_two_input_operation(self.step) is not None
         for operation in self.step.operations[joins:]:
-            self.rows, failed = _split_failed(operation, self.rows)
+            rows, failed = _split_failed(operation, rows)
             self._add_dead_letters(failed)
             if isinstance(operation, nodes.KeyedOperation):
-                self.rows = list(self._apply_keyed(operation))
+                rows = list(self._apply_keyed(operation, rows))
             else:
-                self.rows = list(self._apply(operation))
-        return {self.step.name: self.rows, **self.side_outputs}
+                rows = list(self._apply(operation, rows))
+        return {self.step.name: rows, **self.side_outputs}
+
+    def _gather_input(self, streams: Mapping[str, Rows]) -> Rows:
+        """Return the rows of a union, of a join, or of a class with two inputs."""
+        join, inputs = get_two_input_operation(self.step), self.step.inputs
+        if join is None:
+            return [row for name in inputs for row in streams[name]]
+        if isinstance(join.matching, ConnectedMatch):
+            self.side_outputs |= _run_two_inputs(self.step, join, join.matching, streams)
+            return self.side_outputs.pop(self.step.name)
+        sides = [streams[name] for name in inputs]
+        if join.has_late_rows and isinstance(join.matching, IntervalMatch | AsOfMatch):
+            late = zip(sides, join.late_to, strict=True)
+            sides = [self._drop_late_rows(rows, late_to) for rows, late_to in late]
+        return join_rows(join, *sides)
+
+    def _drop_late_rows(self, rows: Rows, late_to: str | None) -> Rows:
+        """Return the rows that are not behind the watermark; the others are a side output."""
+        is_late = self.course.timeline.is_late
+        self._add_late_rows([row for row in rows if is_late(row)], late_to)
+        return [row for row in rows if not is_late(row)]
+
+    def _add_late_rows(self, rows: Rows, late_to: str | None) -> None:
+        if late_to is not None:
+            self.side_outputs[late_to] = rows
 
     def _add_dead_letters(self, failed: Rows) -> None:
         _add_dead_letters(self.step, failed, self.side_outputs)
 
-    def _apply(self, operation: nodes.Operation) -> Iterable[TimedRow]:
+    def _apply(self, operation: nodes.Operation, rows: Rows) -> Iterable[TimedRow]:
         """Apply an operation to each row by itself."""
-        rows = self.rows
         match operation:
             case nodes.Filter(condition):
                 return _filter_rows(condition, rows)
@@ -142,21 +155,17 @@ class StepInterpreter:
                 return found
         return rows  # the conversion of weights leaves the table as it is
 
-    def _apply_keyed(self, operation: nodes.KeyedOperation) -> Iterable[TimedRow]:
+    def _apply_keyed(self, operation: nodes.KeyedOperation, rows: Rows) -> Iterable[TimedRow]:
         """Apply an operation to the rows of each key."""
-        rows = self.rows
         match operation:
-            case nodes.Aggregate():
-                results = list(aggregate_rows(operation, rows, self.course))
-                having = operation.having
-                return results if having is None else _filter_rows(having.condition, results)
-            case nodes.Apply():
-                return apply_to_windows(operation, rows, self.course)
-            case nodes.Top():
-                return find_top_rows(operation, rows, self.course)
+            case nodes.Aggregate() | nodes.Apply() | nodes.Top():
+                return self._apply_in_windows(operation, rows)
             case nodes.Dedup():
+                if operation.uses_event_time:
+                    rows = self._drop_late_rows(rows, operation.late_to)
                 return remove_duplicates(operation, rows)
             case nodes.Over():
+                rows = self._drop_late_rows(rows, operation.late_to)
                 groups = group_rows(operation.key, rows)
                 return (row for _, members in groups for row in compute_over(operation, members))
             case nodes.Process():
@@ -170,20 +179,40 @@ class StepInterpreter:
                 return [replace(row, values={**row.values, **added}) for row in rows]
         raise AssertionError(f"no meaning of {operation}")
 
+    def _apply_in_windows(self, operation: nodes.WindowedOperation, rows: Rows) -> Rows:
+        """Apply an operation to the rows of each key and window."""
+        late_rows: Rows = []
+        match operation:
+            case nodes.Aggregate(having=having):
+                results = list(aggregate_rows(operation, rows, self.course, late_rows))
+                if having is not None:
+                    results = _filter_rows(having.condition, results)
+            case nodes.Apply():
+                results = list(apply_to_windows(operation, rows, self.course, late_rows))
+            case nodes.Top():
+                results = list(find_top_rows(operation, rows, self.course, late_rows))
+        if operation.window is not None:
+            self._add_late_rows(late_rows, operation.window.late_to)
+        return results
+
 
 def _split_failed(operation: nodes.Operation, rows: Rows) -> tuple[Rows, Rows]:
     """Return the rows for which the operation's expressions do not fail, and the others."""
     fallible = [each.typed for each in find_fallible_expressions(operation)]
-    passed, failed = [], []
-    for row in rows:
-        try:
-            for typed in fallible:
-                evaluate(typed, [row])
-        except ExpressionFailure:
-            failed.append(row)
-        else:
-            passed.append(row)
-    return passed, failed
+    if not _fails(fallible, rows):
+        return rows, []
+    failed = [row for row in rows if _fails(fallible, [row])]
+    return [row for row in rows if row not in failed], failed
+
+
+def _fails(expressions: Iterable[TypedExpression], rows: Rows) -> bool:
+    """Whether an expression fails in any of the rows."""
+    try:
+        for each in expressions:
+            evaluate(each, rows)
+    except ExpressionFailure:
+        return True
+    return False
 
 
 def _run_two_inputs(

@@ -113,9 +113,8 @@ def _join_all(join: nodes.Join, sides: Sequence[SideRow]) -> Iterator[TimedRow]:
             )
             near = [] if rights[last].is_deleted else [last]
         pairs = [(n, _build_pair(left.row, rights[n].row)) for n in near]
-        meant = [(n, pair) for n, pair in pairs if _passes_filter(join, pair)]
-        if isinstance(join.matching, BroadcastMatch):
-            pairs = [(n, replace(pair, time=left.row.time)) for n, pair in pairs]
+        passes = _evaluate_filter(join, [pair for _, pair in pairs])
+        meant = [pair for pair, is_true in zip(pairs, passes, strict=True) if is_true]
         met_left.update([at] if meant else [])
         met_right.update(n for n, _ in meant)
         if join.type not in ("semi", "anti"):
@@ -172,5 +171,8 @@ def _build_pair(left: TimedRow, right: TimedRow) -> TimedRow:
     return TimedRow({**left.values, **right.values}, time, order)
 
 
-def _passes_filter(join: nodes.Join, pair: TimedRow) -> bool:
-    return join.residual_filter is None or bool(evaluate(join.residual_filter.condition, [pair])[0])
+def _evaluate_filter(join: nodes.Join, pairs: list[TimedRow]) -> list[Value]:
+    """Return for each pair whether the further condition of a join is true."""
+    if join.residual_filter is None:
+        return [True] * len(pairs)
+    return evaluate(join.residual_filter.condition, pairs)

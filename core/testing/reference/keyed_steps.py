@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cmp_to_key
+from typing import TypeAlias
 
 import polars as pl
 
 from headrace.core.aggregates import (
     ORDER,
-    AggregateExpression,
     compute_partial_states,
     compute_results,
 )
@@ -35,6 +35,11 @@ from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import DELETE
 from headrace.core.types.elements import SEQUENCE as TABLE_SEQUENCE
 
+GROUP = "__group"
+"""The column of the number of a group."""
+Group: TypeAlias = "tuple[Mapping[str, Value], Sequence[TimedRow]]"
+"""The key and the rows of a group."""
+
 
 def group_rows(
     key: tuple[nodes.ComputedColumn, ...], rows: Rows
@@ -50,14 +55,20 @@ def group_rows(
 
 
 def _list_windows(
-    window: Window | None, ttl: object, rows: Rows, course: Course
+    window: Window | None, ttl: object, rows: Rows, course: Course, late_rows: Rows
 ) -> Iterator[FiredWindow]:
     if ttl or (window and course.timeline is AT_ONCE and _depends_on_time(window)):
         raise NotImplementedError("what depends on how time passes has no single answer")
     if window is None:
         yield FiredWindow(None, None, tuple(rows))
     else:
-        yield from find_windows(window, rows, course.timeline, every_firing=course.every_firing)
+        yield from find_windows(
+            window,
+            rows,
+            course.timeline,
+            every_firing=course.every_firing,
+            late_rows=late_rows,
+        )
 
 
 def _depends_on_time(window: Window) -> bool:
@@ -67,20 +78,32 @@ def _depends_on_time(window: Window) -> bool:
     return window.uses_processing_time or fires_by_time or has_clock
 
 
-def aggregate_rows(operation: nodes.Aggregate, rows: Rows, course: Course) -> Iterator[TimedRow]:
-    for number, (key, members) in enumerate(group_rows(operation.key, rows)):
-        for found in _list_windows(operation.window, operation.ttl, members, course):
-            results = _compute_results(operation.columns, found.rows, key, operation.key)
-            yield TimedRow(
-                {**key, **_get_bounds(found), **results}, *_get_place(found, number), found.clock_us
-            )
+def aggregate_rows(
+    operation: nodes.Aggregate, rows: Rows, course: Course, late_rows: Rows
+) -> Iterator[TimedRow]:
+    """Yield the output rows; rows that are too late are added to `late_rows`."""
+    windows = [
+        (number, key, found)
+        for number, (key, members) in enumerate(group_rows(operation.key, rows))
+        for found in _list_windows(operation.window, operation.ttl, members, course, late_rows)
+    ]
+    groups = [(key, found.rows) for _, key, found in windows]
     if operation.emits_empty and not rows:
-        yield TimedRow(_compute_results(operation.columns, (), {}, ()), None, (0, 0))
+        groups = [({}, ())]
+    results = list(_compute_results(operation, groups))
+    if not windows:
+        yield from (TimedRow(values, None, (0, 0)) for values in results)
+    for (number, key, found), values in zip(windows, results, strict=bool(windows)):
+        time, place = _get_place(found, number)
+        yield TimedRow({**key, **_get_bounds(found), **values}, time, place, found.clock_us)
 
 
-def apply_to_windows(operation: nodes.Apply, rows: Rows, course: Course) -> Iterator[TimedRow]:
+def apply_to_windows(
+    operation: nodes.Apply, rows: Rows, course: Course, late_rows: Rows
+) -> Iterator[TimedRow]:
+    """Yield the output rows; rows that are too late are added to `late_rows`."""
     for number, (key, members) in enumerate(group_rows(operation.key, rows)):
-        for found in _list_windows(operation.window, None, members, course):
+        for found in _list_windows(operation.window, None, members, course, late_rows):
             time, place = _get_place(found, number)
             for at, made in enumerate(apply_function(operation, found.rows)):
                 yield TimedRow(
@@ -102,36 +125,49 @@ def _get_place(found: FiredWindow, number: int) -> tuple[int | None, tuple[int, 
 
 
 def _compute_results(
-    columns: tuple[nodes.AggregatedColumn, ...],
-    rows: tuple[TimedRow, ...],
-    key: Mapping[str, Value],
-    typed: tuple[nodes.ComputedColumn, ...],
-) -> dict[str, Value]:
-    """Fold all rows at once, in order, without merging partials."""
-    in_order = sorted(rows, key=lambda row: row.order)
-    answers = {}
-    for column in columns:
-        expression: AggregateExpression = column.expression
-        reads = [
-            each.typed
-            for call in expression.calls
-            for each in (*call.inputs, *([call.condition] if call.condition else []))
-        ]
-        frame = build_frame(in_order, reads).rename({"__row": ORDER})
-        named = [
-            pl.lit(key[each.name], dtype=to_polars(each.value.type)).alias(each.name)
-            for each in typed
-        ]
-        states = compute_partial_states(frame, [], expression.calls).with_columns(named)
-        names = [each.name for each in typed]
-        done = compute_results(states, names, expression.calls, {column.name: expression})
-        answers[column.name] = done[column.name].to_list()[0]
-    return answers
+    operation: nodes.Aggregate, groups: Sequence[Group]
+) -> Iterator[dict[str, Value]]:
+    """Yield the results of each group: all of its rows are folded at once, in their order."""
+    for is_empty, some in itertools.groupby(groups, lambda group: not group[1]):
+        if is_empty:
+            for group in some:
+                yield from _fold_groups(operation, [group], ())
+        else:
+            yield from _fold_groups(operation, list(some), (GROUP,))
 
 
-def find_top_rows(operation: nodes.Top, rows: Rows, course: Course) -> Iterator[TimedRow]:
+def _fold_groups(
+    operation: nodes.Aggregate, groups: Sequence[Group], by: Sequence[str]
+) -> list[dict[str, Value]]:
+    """Return the results of groups, which have rows; or of a single one, if `by` is empty."""
+    expressions = {column.name: column.expression for column in operation.columns}
+    calls = tuple({call.name: call for e in expressions.values() for call in e.calls}.values())
+    numbered = [
+        (at, row)
+        for at, (_, rows) in enumerate(groups)
+        for row in sorted(rows, key=lambda row: row.order)
+    ]
+    reads = [each.typed for call in calls for each in call.all_inputs]
+    frame = build_frame([row for _, row in numbered], reads).rename({"__row": ORDER})
+    frame = frame.with_columns(pl.Series(GROUP, [at for at, _ in numbered], dtype=pl.Int64))
+    states = compute_partial_states(frame, by, calls)
+    states = states.sort(GROUP) if by else states.with_columns(pl.lit(0).alias(GROUP))
+    keys = [
+        pl.Series(each.name, [key[each.name] for key, _ in groups], to_polars(each.value.type))
+        for each in operation.key
+        if groups[0][0]
+    ]
+    names = [GROUP, *(each.name for each in keys)]
+    results = compute_results(states.with_columns(keys), names, calls, expressions)
+    return results.sort(GROUP).select(*expressions).to_dicts()
+
+
+def find_top_rows(
+    operation: nodes.Top, rows: Rows, course: Course, late_rows: Rows
+) -> Iterator[TimedRow]:
+    """Yield the output rows; rows that are too late are added to `late_rows`."""
     for number, (_, members) in enumerate(group_rows(operation.key, rows)):
-        for found in _list_windows(operation.window, operation.ttl, members, course):
+        for found in _list_windows(operation.window, operation.ttl, members, course, late_rows):
             ranked = _rank_rows(operation.by, list(found.rows))
             ranks = _compute_ranks(operation, ranked)
             for at, (rank, row) in enumerate(zip(ranks, ranked, strict=True), 1):

@@ -22,11 +22,14 @@ def compute_over(operation: nodes.Over, members: Sequence[TimedRow]) -> Iterator
         columns = operation.columns
         calls = {call.name: call for column in columns for call in column.expression.calls}
         made = {name: _compute_call(call, rows) for name, call in calls.items()}
+        whole = [
+            replace(row, values={**row.values, **{name: each[at] for name, each in made.items()}})
+            for at, row in enumerate(rows)
+        ]
+        added = {each.name: evaluate(each.expression.finish, whole) for each in columns}
         for at, row in enumerate(rows):
-            found = {name: values[at] for name, values in made.items()}
-            whole = replace(row, values={**row.values, **found})
-            added = {c.name: evaluate(c.expression.finish, [whole])[0] for c in columns}
-            yield replace(row, values={**row.values, **added})
+            results = {name: values[at] for name, values in added.items()}
+            yield replace(row, values={**row.values, **results})
 
 
 def _split_sequences(operation: nodes.Over, rows: Sequence[TimedRow]) -> Iterator[list[TimedRow]]:

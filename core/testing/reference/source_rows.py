@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from headrace.core.plan import nodes
 from headrace.core.testing.reference.rows import Rows, TimedRow, Value, convert_time, evaluate
@@ -15,37 +15,42 @@ def read_source(
     source: nodes.Source,
     number: int,
     splits: Sequence[Sequence[Mapping[str, Value]]],
-    arrivals: Sequence[Sequence[int]],
+    arrivals: Sequence[Sequence[int]] = (),
 ) -> Rows:
-    found = []
-    for split, rows in enumerate(splits):
-        for at, values in enumerate(rows):
-            clock_us = arrivals[split][at] if arrivals else 0
-            row = TimedRow(dict(values), None, (0,), clock_us)
-            if source.times:
-                times = {c.name: evaluate(c.value, [row])[0] for c in source.times}
-                values = {**values, **times}
-                condition = source.time_condition
-                passes = condition is None or evaluate(condition, [row])[0]
-                if passes and source.event_time and values[source.event_time] is None:
-                    continue  # a bad record
-            at_time = values[source.event_time] if source.event_time else None
-            time = None if at_time is None else convert_time(at_time)
-            if source.table is not None:
-                change = _build_change(source.table, values)
-                if source.table.has_versions:
-                    # The row before an update has the time of that row, not one of its own.
-                    is_old = values.get(CHANGE) == "update_before"
-                    if not is_old and time is None:
-                        continue  # a bad record
-                    time = None if is_old else time
-                if change is None:
-                    continue  # a bad record
-                found.append(TimedRow(change, time, (time or 0, number, split, at), clock_us))
-                continue
-            values = {name: value for name, value in values.items() if name in source.schema}
-            found.append(TimedRow(dict(values), time, (time or 0, number, split, at), clock_us))
+    """Return the rows of the source that is the part of this number, without bad records."""
+    found: Rows = []
+    for split, records in enumerate(splits):
+        clocks = arrivals[split] if arrivals else [0] * len(records)
+        rows = [
+            TimedRow(dict(values), None, (0, number, split, at), clock_us)
+            for at, (values, clock_us) in enumerate(zip(records, clocks, strict=True))
+        ]
+        found += _set_times(source, rows)
     return sorted(found, key=lambda row: row.clock_us)
+
+
+def _set_times(source: nodes.Source, rows: Rows) -> Iterator[TimedRow]:
+    """Yield the rows of a split with their event times, without bad records."""
+    times = {column.name: evaluate(column.value, rows) for column in source.times}
+    condition = source.time_condition
+    has_time = [True] * len(rows) if condition is None else evaluate(condition, rows)
+    for at, row in enumerate(rows):
+        values = {**row.values, **{name: computed[at] for name, computed in times.items()}}
+        event_time = values[source.event_time] if source.event_time else None
+        if source.event_time and source.times and has_time[at] and event_time is None:
+            continue
+        time = None if event_time is None else convert_time(event_time)
+        if source.table is None:
+            shown = {name: value for name, value in values.items() if name in source.schema}
+            yield TimedRow(shown, time, (time or 0, *row.order[1:]), row.clock_us)
+            continue
+        change = _build_change(source.table, values)
+        # The row before an update has the time of that row, not one of its own.
+        is_old = source.table.has_versions and values.get(CHANGE) == "update_before"
+        if change is None or (source.table.has_versions and not is_old and time is None):
+            continue
+        time = None if is_old else time
+        yield TimedRow(change, time, (time or 0, *row.order[1:]), row.clock_us)
 
 
 def _build_change(table: nodes.SourceTable, values: Mapping[str, Value]) -> dict[str, Value] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from headrace.core.testing.reference.rows import TimedRow
 from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -30,6 +31,12 @@ class Timeline:
     moments: Sequence[Moment]
     arrivals: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
     """By source, for each split, the time of the wall clock at which each of its rows arrives."""
+
+    def is_late(self, row: TimedRow) -> bool:
+        """Whether a row arrives behind the watermark."""
+        before = (m.watermark_us for m in self.moments if m.clock_us < row.clock_us)
+        known = [at_us for at_us in before if at_us is not None]
+        return row.time is not None and bool(known) and row.time < max(known)
 
 
 AT_ONCE = Timeline((Moment(0, MAX_WATERMARK_US),))

@@ -30,8 +30,9 @@ def find_windows(
     timeline: Timeline = AT_ONCE,
     *,
     every_firing: bool = False,
+    late_rows: list[TimedRow] | None = None,
 ) -> Iterator[FiredWindow]:
-    """Return the windows of the rows of one key.
+    """Return the windows of the rows of one key; rows that are too late are added to `late_rows`.
 
     A window is found once for each of its results; with `every_firing` also for those that later
     ones replace, in their order.
@@ -40,7 +41,10 @@ def find_windows(
         found = _find_windows_once(window.shape, rows)
     else:
         kind = SessionFirings if isinstance(window.shape, Session) else WindowFirings
-        firings = kind(window).follow(rows, timeline)
+        followed = kind(window)
+        firings = followed.follow(rows, timeline)
+        if late_rows is not None:
+            late_rows.extend(followed.late_rows)
         keeps_all = every_firing or not window.keeps_rows
         found = iter(firings if keeps_all else _last_of_each(firings))
     for whole in found:

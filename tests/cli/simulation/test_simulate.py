@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent, indent
 from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 
 from headrace.cli.simulation.random_case import CaseStep, Fault
 from headrace.cli.simulation.shrinker import can_be_compared
+from headrace.core.operators.operator import Output
+from headrace.core.operators.running_results import RunningAggregateOperator
 from headrace.core.testing.bound_tests import FedIdleness, FedRows, FedWatermark
 from tests.support.cli.command_line import Headrace, Ran
 
@@ -147,6 +151,41 @@ def test_a_correct_pipeline_passes_and_the_summary_counts_what_happened(
     assert ran.err.startswith("10 seeds: ")
     suite = ElementTree.parse("junit.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("10", "0")
+
+
+TOTALS = f"""\
+{ORDERS}\
+steps: {{totals: {{from: orders, key: user, aggregate: {{n: count(*)}}}}}}
+sinks: {{a: {{from: totals, console: {{}}}}}}
+"""
+
+
+def test_a_fault_that_both_runs_share_is_found_by_the_reference_interpreter(
+    headrace: Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = RunningAggregateOperator.process
+
+    def lose_a_row(self: RunningAggregateOperator, frame: pl.DataFrame) -> Iterator[Output]:
+        return process(self, frame.filter(pl.col("user") != "a"))
+
+    monkeypatch.setattr(RunningAggregateOperator, "process", lose_a_row)
+    ran = simulate(headrace, TOTALS)
+    assert "this is a fault of headrace, please report it" in ran.out, ran.out
+    assert "totals: 1 row (-) did not come" in ran.out
+    lines = check_entry_fails(headrace, ran, TOTALS)
+    assert lines[-1] == "    totals: [{user: a, n: 1}]"
+    assert len(lines) == 5, "one row is enough"
+
+
+def test_the_last_line_names_the_streams_that_were_interpreted(headrace: Headrace) -> None:
+    ran = simulate(headrace, WINDOWS, "--seeds", "3")
+    assert ran.err.splitlines()[-1] == "compared with the reference interpreter: most, late"
+    code = """
+    def count(rows):
+        return rows.select(n="amount")
+    """
+    ran = simulate(headrace, BATCHED, "--seeds", "3", code=code)
+    assert ran.err.splitlines()[-1] == "compared between runs only: counted"
 
 
 def test_an_invariant_that_does_not_hold_is_found(headrace: Headrace) -> None:

@@ -16,7 +16,7 @@ from headrace.core.testing.bound_tests import FedRows, FedWatermark
 from headrace.core.testing.reference.coverage import CoverageFinder
 from headrace.core.testing.reference.interpreter import interpret
 from headrace.core.testing.reference.source_rows import read_source
-from headrace.core.testing.reference.timeline import AT_ONCE, Moment, Timeline
+from headrace.core.testing.reference.timeline import AT_ONCE, Timeline, TimelinePoint
 from headrace.core.testing.typed_rows import Row
 from headrace.core.types.elements import MAX_WATERMARK_US
 
@@ -63,19 +63,19 @@ def build_timeline(case: RandomCase, sources: Sequence[nodes.Source]) -> Timelin
         for source in sources
     }
     raised: dict[str, int | None] = {s.name: None for s in sources if s.event_time is not None}
-    moments = [Moment(0)]
+    moments = [TimelinePoint(0)]
     for event in case.events:
         match event:
             case FedRows(source, splits):
-                moments.append(Moment(len(moments)))
+                moments.append(TimelinePoint(len(moments)))
                 for split, rows in enumerate(splits):
                     arrivals[source][split] += [moments[-1].clock_us] * len(rows)
             case FedWatermark(source, at_us):
                 raised[source] = max(at_us, raised[source] or at_us)
                 known = [each for each in raised.values() if each is not None]
                 if len(known) == len(raised):
-                    moments[-1] = Moment(moments[-1].clock_us, min(known))
-    return Timeline((*moments, Moment(len(moments), MAX_WATERMARK_US)), arrivals)
+                    moments[-1] = TimelinePoint(moments[-1].clock_us, min(known))
+    return Timeline((*moments, TimelinePoint(len(moments), MAX_WATERMARK_US)), arrivals)
 
 
 def _has_late_rows(

@@ -23,7 +23,7 @@ from headrace.core.plan.nodes.matching import (
     TableMatch,
     WindowMatch,
 )
-from headrace.core.plan.nodes.windows import Count, Session, Window
+from headrace.core.plan.nodes.windows import Count, Global, Session, Window
 from headrace.core.types.lazy_dataclass import dataclass
 
 UNKNOWN_VALUES = (ProcessingTime, RandomBits, UserCode)
@@ -33,7 +33,7 @@ USER_CODE = (nodes.Apply, nodes.Map, nodes.Process)
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """What is known of the rows of a stream besides their values."""
+    """Facts about the rows of a stream besides their values."""
 
     has_order: bool
     """Whether the rows of a key come in an order that is the same in each run."""
@@ -65,7 +65,7 @@ class CoverageFinder:
         return frozenset(found)
 
     def _follow_step(self, step: nodes.Step, inputs: Collection[KnownRows]) -> KnownRows | None:
-        """Return what is known of the output of a step; None: not even the rows."""
+        """Return the facts about the output of a step; None: its rows are not known."""
         if _has_unknown_values(step.operations):
             return None
         known: KnownRows | None = KnownRows(
@@ -112,28 +112,29 @@ class CoverageFinder:
     def _knows_late_rows(
         self, operation: nodes.Operation, known: KnownRows, *, is_append: bool
     ) -> bool:
-        """Whether it is known which rows come too late for an operation, if any may."""
-        if not self.has_late_rows:
-            return True
+        """Whether it is known which rows come too late for an operation, if any may.
+
+        A change may remove a row long after its time.
+        """
+        is_known = is_append and (known.has_watermark or not self.has_late_rows)
         match operation:
-            case nodes.Join(matching=IntervalMatch() | AsOfMatch()) | nodes.Over():
-                return known.has_watermark or not _has_late_rows(operation)
+            case nodes.Join(matching=AsOfMatch() | IntervalMatch() | WindowMatch()):
+                has_no_watermark = isinstance(operation.matching, WindowMatch)
+                is_known = not self.has_late_rows or (is_known and not has_no_watermark)
+                return is_known or not operation.has_late_rows
             case nodes.Join():
-                return not operation.has_late_rows
-            case nodes.Dedup(uses_event_time=True):
-                return known.has_watermark
-            case nodes.Aggregate(window=Window()) | nodes.Top(window=Window()):
-                is_timed = not isinstance(operation.window and operation.window.shape, Count)
-                return not is_timed or (known.has_watermark and is_append)
+                return not self.has_late_rows or not operation.has_late_rows
+            case nodes.Over() | nodes.Dedup(uses_event_time=True, changes=None):
+                return is_known
+            case (
+                nodes.Aggregate(window=Window(shape=shape)) | nodes.Top(window=Window(shape=shape))
+            ):
+                return is_known or isinstance(shape, Count | Global)
         return True
 
 
-def _has_late_rows(operation: nodes.Join | nodes.Over) -> bool:
-    return isinstance(operation, nodes.Over) or operation.has_late_rows
-
-
 def _follow_join(join: nodes.Join) -> KnownRows | None:
-    """Return what is known of the rows of a join; None: nothing."""
+    """Return the facts about the rows of a join; None: they are not known."""
     match join.matching:
         case ConnectedMatch():
             return None

@@ -26,7 +26,7 @@ from headrace.core.plan.nodes.windows import (
     Window,
 )
 from headrace.core.testing.reference.rows import TimedRow
-from headrace.core.testing.reference.timeline import Moment, Timeline
+from headrace.core.testing.reference.timeline import Timeline, TimelinePoint
 from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -45,7 +45,7 @@ class FiredWindow:
 
 
 @dataclass(slots=True)
-class OpenWindow:
+class ReferenceWindow:
     """A window while rows are added to it; `last` is the time of a session's last row."""
 
     start: int | None
@@ -69,7 +69,7 @@ class Firings(ABC):
     def __init__(self, window: Window) -> None:
         self._window = window
         self._trigger = window.trigger
-        self._open = list[OpenWindow]()
+        self._open = list[ReferenceWindow]()
         self._since_us: int | None = None
         """The time from which a trigger by the wall clock waits for its next multiple."""
         self.clock_us = 0
@@ -100,7 +100,7 @@ class Firings(ABC):
         """Add a row, with its time by the clock of windows, or record that it is too late."""
 
     @abstractmethod
-    def _find_shown_end(self, window: OpenWindow) -> int | None:
+    def _find_shown_end(self, window: ReferenceWindow) -> int | None:
         """Return the end of a window as its results show it."""
 
     @property
@@ -114,7 +114,7 @@ class Firings(ABC):
         if self._since_us is None:
             self._since_us = self.clock_us
 
-    def _fire_after_row(self, window: OpenWindow, row: TimedRow) -> None:
+    def _fire_after_row(self, window: ReferenceWindow, row: TimedRow) -> None:
         """Fire a window with a row that was added to it, if its trigger says so or it has ended."""
         count = self._trigger.count if self._trigger else None
         if window.closes <= self._own_clock_us:
@@ -123,7 +123,7 @@ class Firings(ABC):
         elif window.new_rows >= count if count else window.calls and window.calls.add_row(row):
             self._fire(window)
 
-    def _fire(self, window: OpenWindow) -> None:
+    def _fire(self, window: ReferenceWindow) -> None:
         found = FiredWindow(
             window.start, self._find_shown_end(window), tuple(window.rows), self.clock_us
         )
@@ -136,7 +136,7 @@ class Firings(ABC):
         if window.calls is not None:
             window.calls.reset()
 
-    def _pass_time(self, moment: Moment) -> None:
+    def _pass_time(self, moment: TimelinePoint) -> None:
         """Advance the wall clock; whatever is due until then fires at its time."""
         if moment.is_resumed:
             self.clock_us = moment.clock_us
@@ -205,7 +205,7 @@ class Firings(ABC):
         lateness_us = self._window.lateness_us
         self._open = [w for w in self._open if w.closes + lateness_us > until_us]
 
-    def _end(self, window: OpenWindow) -> None:
+    def _end(self, window: ReferenceWindow) -> None:
         window.has_ended = True
         has_result = bool(window.rows if self._repeats_at_end else window.new_rows)
         if self._window.fires_at_end and has_result:
@@ -222,7 +222,7 @@ class Firings(ABC):
             if not window.has_ended and window.new_rows:
                 self._fire(window)
 
-    def _find_timer(self, by_wall: bool, before_us: int) -> tuple[int, OpenWindow, str] | None:
+    def _find_timer(self, by_wall: bool, before_us: int) -> tuple[int, ReferenceWindow, str] | None:
         """Return the first timer by a clock that is due before a time."""
         found = []
         for window in sorted(self._open, key=lambda each: each.closes):
@@ -234,16 +234,16 @@ class Firings(ABC):
                     found.append((at_us, window, name))
         return min(found, key=lambda each: each[0], default=None)
 
-    def _call_timer(self, timer: tuple[int, OpenWindow, str]) -> None:
+    def _call_timer(self, timer: tuple[int, ReferenceWindow, str]) -> None:
         _, window, name = timer
         assert window.calls is not None
         if window.calls.call_timer(name):
             self._fire(window)
 
-    def _open_window(self, start: int | None, end: int | None, closes: int) -> OpenWindow:
+    def _open_window(self, start: int | None, end: int | None, closes: int) -> ReferenceWindow:
         trigger = self._trigger
         calls = TriggerCalls(trigger, self) if trigger and trigger.code else None
-        return OpenWindow(start, end, closes, calls)
+        return ReferenceWindow(start, end, closes, calls)
 
 
 class WindowFirings(Firings):
@@ -268,7 +268,7 @@ class WindowFirings(Firings):
             window.new_rows += 1
             self._fire_after_row(window, row)
 
-    def _find_shown_end(self, window: OpenWindow) -> int | None:
+    def _find_shown_end(self, window: ReferenceWindow) -> int | None:
         return window.end
 
 
@@ -299,7 +299,7 @@ class SessionFirings(Firings):
         self._open = [each for each in self._open if each not in near] + [joined]
         self._fire_after_row(joined, row)
 
-    def _find_shown_end(self, window: OpenWindow) -> int | None:
+    def _find_shown_end(self, window: ReferenceWindow) -> int | None:
         return window.closes - 1
 
     @property

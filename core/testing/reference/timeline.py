@@ -11,7 +11,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
-class Moment:
+class TimelinePoint:
     """A time of the wall clock at which something happens, in this order: timers, rows, watermark.
 
     Between two moments only timers fire, each at its time.
@@ -28,7 +28,7 @@ class Moment:
 class Timeline:
     """The moments of a job, to its end, and the arrival time of each row."""
 
-    moments: Sequence[Moment]
+    moments: Sequence[TimelinePoint]
     arrivals: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
     """By source, for each split, the time of the wall clock at which each of its rows arrives."""
 
@@ -39,7 +39,7 @@ class Timeline:
         return row.time is not None and bool(known) and row.time < max(known)
 
 
-AT_ONCE = Timeline((Moment(0, MAX_WATERMARK_US),))
+AT_ONCE = Timeline((TimelinePoint(0, MAX_WATERMARK_US),))
 """All rows arrive before the first watermark, which is the last one."""
 
 

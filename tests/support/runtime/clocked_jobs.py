@@ -22,7 +22,7 @@ from headrace.connectors.memory import MemoryEvent
 from headrace.core.api.window_classes import EPOCH
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.plan import nodes
-from headrace.core.testing.reference.timeline import Moment, Timeline
+from headrace.core.testing.reference.timeline import Timeline, TimelinePoint
 from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.local_disk import LocalDisk
@@ -185,7 +185,7 @@ class _Course:
 
     splits: Sequence[Split]
     begun_s: float = 0.0
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[TimelinePoint] = field(default_factory=list)
     arrivals: list[list[int]] = field(default_factory=list)
     _next: list[int] = field(default_factory=list)
     """The next group of each split; that after the last one is the end."""
@@ -201,8 +201,8 @@ class _Course:
         if self._is_finished:
             return
         self.begun_s = each.resumed_s
-        self.moments.append(Moment(_us(each.at_s)))
-        self.moments.append(Moment(_us(each.resumed_s), is_resumed=True))
+        self.moments.append(TimelinePoint(_us(each.at_s)))
+        self.moments.append(TimelinePoint(_us(each.resumed_s), is_resumed=True))
 
     def play(self, until_s: float | None) -> None:
         """Let everything happen up to a time."""
@@ -237,7 +237,7 @@ class _Course:
             before_us = self._watermarks[each.split]
             mark_us = (mark - EPOCH) // timedelta(microseconds=1)
             self._watermarks[each.split] = max(mark_us, mark_us if before_us is None else before_us)
-        self.moments.append(Moment(at_us, self._combine_watermarks()))
+        self.moments.append(TimelinePoint(at_us, self._combine_watermarks()))
 
     def _combine_watermarks(self) -> int | None:
         if self._is_finished:

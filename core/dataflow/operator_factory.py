@@ -82,6 +82,8 @@ class SubtaskSlice:
     """The restored states of all subtasks, by step; each subtask takes its key groups of them."""
     is_restored: bool = False
     """Whether the job resumes from a checkpoint; that has no states of subtasks that had ended."""
+    is_aligned: bool = True
+    """Whether checkpoints are aligned."""
 
     @property
     def groups(self) -> range:
@@ -364,6 +366,7 @@ class _OperatorFactory:
             context.consumed_streams,
             owner,
             self.subtask_slice.is_restored,
+            self.subtask_slice.is_aligned,
         )
 
     def _handle_failed_rows(self, rows: list[FailedRow]) -> Iterator[Output]:

@@ -43,6 +43,8 @@ class KeyedContext:
     owner: StateOwnership = ALL_GROUPS
     is_restored: bool = False
     """Whether the job resumes from a checkpoint."""
+    is_aligned: bool = True
+    """Whether all rows before the barrier of a checkpoint, and no others, have arrived at it."""
 
     @property
     def is_first(self) -> bool:

@@ -29,6 +29,7 @@ from headrace.core.spark.columns import (
     to_spark_type,
 )
 from headrace.core.spark.dataframe_operations import apply_keyed, apply_stateless, split_route
+from headrace.core.spark.distinct_keys import check_distinct_keys, may_repeat_keys
 from headrace.core.spark.executor_context import ExecutorContext
 from headrace.core.spark.expressions import try_analysis
 from headrace.core.spark.joins import PartitionJoin, join_in_spark, partition_sides
@@ -71,6 +72,8 @@ class DataFrameBuilder:
     """The input of each source, by name."""
     streams: dict[str, StreamFrame] = field(default_factory=dict)
     _reader_counts: Counter[str] = field(init=False)
+    _repeating_streams: set[str] = field(default_factory=set)
+    """The streams that follow a full join, two of whose rows may have the same key."""
 
     def __post_init__(self) -> None:
         self._reader_counts = Counter(edge.stream for edge in self.plan.edges)
@@ -120,6 +123,8 @@ class DataFrameBuilder:
         """
         inputs = [self.streams[name] for name in step.inputs]
         join, operations = get_two_input_operation(step), step.operations
+        if (join and may_repeat_keys(join)) or not self._repeating_streams.isdisjoint(step.inputs):
+            self._repeating_streams |= {stream.name for stream in step.outputs}
         if join is None:
             emitted = {step.name: _unite_rows(inputs)}
         else:
@@ -147,6 +152,8 @@ class DataFrameBuilder:
                 join = replace(join, matching=IntervalMatch(*bounds))
         frame = join_in_spark(join, left.frame, right.frame, columns)
         if frame is not None:
+            if may_repeat_keys(join) and isinstance(kind, nodes.Upsert):
+                frame = check_distinct_keys(frame, kind.key, step.name)
             return {step.name: StreamFrame(frame, columns, kind)}
         changes = kind if isinstance(kind, nodes.Upsert) else None
         emitted = {step.name: (columns, kind), **self._describe_side_outputs(step, join)}
@@ -178,6 +185,10 @@ class DataFrameBuilder:
             return self._apply_route(step, operation, rows)
         kind = kind_after(operation, rows.kind)
         if isinstance(operation, nodes.ChangelogConversion):
+            if operation.output == "upsert" and step.name in self._repeating_streams:
+                key = [column.name for column in operation.key]
+                distinct = check_distinct_keys(rows.frame, key, step.inputs[0])
+                rows = replace(rows, frame=distinct)
             return {step.name: replace(_add_change_columns(operation, rows), kind=kind)}
         if isinstance(operation, nodes.WeightConversion):
             return {step.name: replace(rows, kind=kind)}

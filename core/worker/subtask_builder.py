@@ -236,7 +236,12 @@ class SubtaskBuilder:
             parts = [self.plan.part(name) for name in task.parts]
             steps = [part for part in parts if isinstance(part, nodes.Step)]
             subtask_slice = SubtaskSlice(
-                id.index, task.parallelism, self.plan.key_groups, states, is_restored
+                id.index,
+                task.parallelism,
+                self.plan.key_groups,
+                states,
+                is_restored,
+                self._is_aligned,
             )
             return compile_steps(steps, self._operator_context, subtask_slice)
 

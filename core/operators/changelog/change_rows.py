@@ -173,7 +173,8 @@ class RetractionChangesOperator(UpsertsOperator):
         self._changes = build_change_rows(operation, context.state)
 
     def flush_to_state(self) -> None:
-        """Write the last number to the state."""
+        """Write the last number to the state. Raises IndistinctRows."""
+        super().flush_to_state()
         self._changes.numbers.store()
 
     def _emit_rows(self, before: pl.DataFrame, after: pl.DataFrame) -> Iterator[Output]:

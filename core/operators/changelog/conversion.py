@@ -22,12 +22,13 @@ from headrace.core.operators.changelog.weighted_rows import (
     get_weights,
     subtract_rows,
 )
+from headrace.core.operators.indistinct_rows import RepeatedKeys
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator, request_offload
 from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.plan.nodes import ChangelogConversion
 from headrace.core.types.data_types import TIMESTAMP, to_polars
-from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
+from headrace.core.types.elements import DELETE, EVENT_TIME, MAX_WATERMARK_US, ORDER, WEIGHT
 from headrace.core.types.frames import gather_rows
 from headrace.core.types.row_order import ORDER_TYPE
 
@@ -134,6 +135,8 @@ class UpsertsOperator(StatelessOperator):
         self._stored = {**row, WEIGHT: pl.Int64()}
         lists = {f"{LIST_PREFIX}{name}": pl.List(type) for name, type in self._stored.items()}
         self._table = context.state.open_table(KEYS_STATE, lists)
+        self._is_aligned = context.is_aligned
+        self._repeated_keys = RepeatedKeys()
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the current row of each key whose current row has changed, or its delete."""
@@ -143,11 +146,24 @@ class UpsertsOperator(StatelessOperator):
         weights = get_weights(frame)
         rows = self._grouping.project_columns(frame.with_columns(weights), [*self._row, WEIGHT])
         changes = self._grouping.encode_keys(rows).select(KEY, *self._row, WEIGHT)
-        found = self._table.find(changes[KEY].unique(maintain_order=True)).drop(KEY_INDEX)
+        changed = changes[KEY].unique(maintain_order=True)
+        found = self._table.find(changed).drop(KEY_INDEX)
         stored = explode_rows(found).select(changes.columns)
         rows = consolidate(pl.concat([stored, changes]))
+        self._repeated_keys.update(changed, rows)
         self._store_rows(changes, rows)
         yield from self._emit_rows(_select_current(stored), _select_current(rows))
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Check at the end of the input that each key has one row. Raises IndistinctRows."""
+        if watermark_us == MAX_WATERMARK_US:
+            self._repeated_keys.check()
+        return iter(())
+
+    def flush_to_state(self) -> None:
+        """Check at an aligned checkpoint that each key has one row. Raises IndistinctRows."""
+        if self._is_aligned:
+            self._repeated_keys.check()
 
     def _store_rows(self, changes: pl.DataFrame, rows: pl.DataFrame) -> None:
         import polars as pl

@@ -12,7 +12,7 @@ after.
 
 A row with a null in its key matches nothing and is not stored: if unmatched rows are emitted at
 all, its changes are emitted as they come. In a full join, two rows without any key, one of each
-side, would replace each other: such rows are stored, so that the second one fails the job.
+side, replace each other: such rows are stored, and a job that has both at a checkpoint fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.api.state import KEY
-from headrace.core.errors.value_errors import ExpressionFailure
+from headrace.core.operators.indistinct_rows import IndistinctRows
 from headrace.core.operators.joins.join_sides import LEFT, RIGHT, SymmetricJoin
 from headrace.core.operators.joins.matched_pairs import JoinOutput
 from headrace.core.operators.joins.materialized_side import (
@@ -40,7 +40,7 @@ from headrace.core.operators.ttl_operator import TtlOperator
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import ChangelogMatch
 from headrace.core.types.data_types import TIMESTAMP, to_polars
-from headrace.core.types.elements import DELETE
+from headrace.core.types.elements import DELETE, MAX_WATERMARK_US
 from headrace.core.types.frames import add_columns
 
 if TYPE_CHECKING:
@@ -195,15 +195,6 @@ def split_lots(changes: pl.DataFrame, found: pl.DataFrame, rows_of: str) -> Iter
         yield part.drop("__lot")
 
 
-class IndistinctRows(ExpressionFailure):
-    """Two rows of a full join have the same key, because all its columns are null in both."""
-
-    hint = (
-        "where: COLUMN is not null, in a step before the join, leaves out the rows of a side "
-        "without a key"
-    )
-
-
 NEWEST_TIME = "__last"
 """The greatest event time of a key, over both sides."""
 
@@ -223,6 +214,9 @@ class ChangelogJoin(SymmetricJoin, TtlOperator):
         self._pairs = JoinOutput(operation, context.stream, ordered=context.is_ordered)
         self._delta = JoinDelta(operation, (left, right), self._pairs)
         self._is_full = operation.type == "full"
+        self._is_aligned = context.is_aligned
+        self._null_key: pl.Series | None = None
+        """The encoded key of nulls, if a row of a full join had it since the start."""
         rows = {each.state_column: each.type for each in self._sides}
         self.open_table({**rows, NEWEST_TIME: to_polars(TIMESTAMP)})
 
@@ -232,16 +226,16 @@ class ChangelogJoin(SymmetricJoin, TtlOperator):
         changes = self._sides[which].compact_changes(frame)
         if (lacks := side.find_null_keys(changes)) is not None:
             keyless = changes.filter(lacks)
-            if self._is_full:
-                self._check_distinct(which, keyless)
             yield from self._emit_difference(*self._delta.diff_keyless(which, keyless))
+            if self._is_full:
+                yield from self._store_keyless(which, keyless)
             changes = changes.filter(~lacks)
         if changes.height:
             found = self.get_live_table().find(changes[KEY].unique(maintain_order=True))
             yield from self._apply_changes(which, changes.drop(side.key), found)
 
-    def _check_distinct(self, which: int, changes: pl.DataFrame) -> None:
-        """Store the row whose key is all nulls. Raises IndistinctRows if both sides have one."""
+    def _store_keyless(self, which: int, changes: pl.DataFrame) -> Iterator[Output]:
+        """Store the row whose key is all nulls; once it is gone, emit that of the other side."""
         import polars as pl
 
         own, other = self._sides[which], self._sides[1 - which]
@@ -249,15 +243,33 @@ class ChangelogJoin(SymmetricJoin, TtlOperator):
         changes = changes.filter(joined, pl.col(own.id) == "-" * len(own.id_columns))
         if not changes.height:
             return
-        found = self.get_live_table().find(changes[KEY])
-        if not changes[IS_DELETE].all() and found[other.state_column].count():
-            message = (
-                "rows of both sides of a full join have a key of nulls, and replace each other"
-            )
-            raise IndistinctRows(message)
+        self._null_key = changes[KEY]
+        found = self.get_live_table().find(self._null_key)
         changes = changes.drop(own.side.key)
         touched = own.apply_changes(changes, own.unnest_rows(found))
         self._store_rows(which, changes, found, touched.current_rows)
+        others = other.unnest_rows(found)
+        if others.height and not touched.current_rows.height:
+            yield from self._emit_difference(others.clear(), others)
+
+    def _check_distinct(self) -> None:
+        """Check that at most one side has a row whose key is all nulls. Raises IndistinctRows."""
+        if self._null_key is None:
+            return
+        found = self.get_live_table().find(self._null_key)
+        if all(found[side.state_column].count() for side in self._sides):
+            raise IndistinctRows
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Remove expired keys; at the end of the input, check them. Raises IndistinctRows."""
+        if watermark_us == MAX_WATERMARK_US:
+            self._check_distinct()
+        return super().advance(watermark_us)
+
+    def flush_to_state(self) -> None:
+        """Check the keys at an aligned checkpoint. Raises IndistinctRows."""
+        if self._is_aligned:
+            self._check_distinct()
 
     def _apply_changes(
         self, which: int, changes: pl.DataFrame, found: pl.DataFrame

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.core.operators.indistinct_rows import IndistinctRows
+from headrace.core.spark.errors import to_failure
 from tests.support.spark.batches import batch, read_columns, stream
 
 if TYPE_CHECKING:
@@ -295,3 +297,36 @@ def table_of(folder: Path, key: str) -> dict[object, dict[str, object]]:
             if row["_delete"]:
                 del table[row[key]]
     return table
+
+
+FULL = """
+name: full
+sources:
+  a: {files: {path: a.jsonl}, schema: {id: bigint, v: string}}
+  b: {files: {path: b.jsonl}, schema: {id: bigint, w: string}}
+steps:
+  mine: {from: a, dedup: {key: id, keep: last}}
+  theirs: {from: b, dedup: {key: id, keep: last}}
+  joined:
+    join: {left: mine, right: theirs, on: CONDITION, type: full}
+    select: {i: mine.id, v: v, j: theirs.id, w: w}
+sinks:
+  out: {from: joined, files: {path: out, mode: overwrite}}
+"""
+
+
+@pytest.mark.parametrize("condition", ["mine.id = theirs.id", "mine.v = theirs.w"])
+def test_two_rows_of_a_full_join_with_one_key_fail_in_a_batch_as_in_a_stream(
+    spark: SparkSession, tmp_path: Path, condition: str
+) -> None:
+    config = tmp_path / "full.yaml"
+    config.write_text(FULL.replace("CONDITION", condition))
+    (tmp_path / "a.jsonl").write_text('{"id": 1, "v": "x"}\n{"id": null, "v": "y"}\n')
+    (tmp_path / "b.jsonl").write_text('{"id": 1, "w": "x"}\n')
+    batch(spark, config)
+    assert len(table_of(tmp_path / "out", "v")) == 2
+    (tmp_path / "b.jsonl").write_text('{"id": 1, "w": "x"}\n{"id": null, "w": "z"}\n')
+    with pytest.raises(Exception, match="key of nulls") as failed:
+        batch(spark, config)
+    failure = to_failure(failed.value)
+    assert (failure.message, failure.step) == (str(IndistinctRows()), "joined")

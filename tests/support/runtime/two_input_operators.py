@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -12,7 +11,6 @@ from headrace.core.api.state import FrozenState, StepState
 from headrace.core.api.state_backend import StateBackend, StateOwnership
 from headrace.core.expressions import type_expression
 from headrace.core.expressions.compilation import to_expr
-from headrace.core.operators.joins.changelog_join import IndistinctRows
 from headrace.core.operators.joins.factory import build_join
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, TwoInputOperator
@@ -123,8 +121,7 @@ class Inputs:
         frozen = tuple(state.freeze() for state in self.states)
         for side in (0, 1):  # These rows come before the crash and are forgotten.
             lost = [(None,) * len(self.schemas[side])]
-            with suppress(IndistinctRows):
-                self.rows(side, lost, [MAX_WATERMARK_US // 2] if self.timed else None)
+            self.rows(side, lost, [MAX_WATERMARK_US // 2] if self.timed else None)
         self.parallelism = parallelism
         self._begin(frozen)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.core.operators.changelog.conversion import RetractionsOperator, UpsertsOperator
+from headrace.core.operators.indistinct_rows import IndistinctRows
 from headrace.core.plan.nodes import ChangelogConversion
-from headrace.core.types.elements import DELETE, WEIGHT
+from headrace.core.types.elements import DELETE, MAX_WATERMARK_US, WEIGHT
 from tests.support.runtime.changelogs import computed, place, schema_of
 
 SCHEMA = schema_of(id="int", v="double")
@@ -59,6 +62,27 @@ def test_the_removal_of_a_row_may_come_before_the_row() -> None:
     assert upserted(operator, (1, 3.0, -1)) == []
     assert upserted(operator, (1, 1.0, -1)) == []
     assert upserted(operator, (1, 2.0, -1), (1, 3.0, 1)) == [(1, 2.0, True)]
+
+
+def test_two_rows_with_one_key_fail_at_a_checkpoint_and_at_the_end() -> None:
+    operator = UpsertsOperator(conversion("upsert"), place())
+    upserted(operator, (None, 1.0, 1), (1, 1.0, 1), (1, 1.0, -1), (1, 2.0, 1))
+    operator.flush_to_state()
+    upserted(operator, (None, 1.0, 1))
+    with pytest.raises(IndistinctRows):
+        operator.flush_to_state()
+    with pytest.raises(IndistinctRows):
+        list(operator.advance(MAX_WATERMARK_US))
+    upserted(operator, (None, 1.0, -1))
+    operator.flush_to_state()
+
+
+def test_only_aligned_checkpoints_fail_for_two_rows_with_one_key() -> None:
+    operator = UpsertsOperator(conversion("upsert"), replace(place(), is_aligned=False))
+    upserted(operator, (1, 1.0, 1), (1, 2.0, 1))
+    operator.flush_to_state()
+    with pytest.raises(IndistinctRows):
+        list(operator.advance(MAX_WATERMARK_US))
 
 
 CHANGES = st.lists(

@@ -112,6 +112,23 @@ def test_rows_of_both_sides_of_a_full_join_may_lack_their_key(tmp_path: Path) ->
     }
 
 
+@pytest.mark.parametrize("condition", ["mine.g = theirs.g", "mine.n = theirs.w"])
+def test_a_sink_that_writes_a_full_join_by_its_key_fails_if_two_rows_have_one_key(
+    tmp_path: Path, condition: str
+) -> None:
+    steps = (
+        "  mine: {from: table, key: g, aggregate: {n: count(*)}}\n"
+        "  theirs: {from: table, where: v > 10, key: g, aggregate: {w: sum(v)}}\n"
+        f"  step: {{join: {{left: mine, right: theirs, on: {condition}, type: full}}, "
+        "select: {g: mine.g, other: theirs.g, n: n, w: w}}\n"
+    )
+    assert final(tmp_path, steps, [(1, None, 20, 0)], [(1, None, 5, 1)]) == {
+        (None, None, 1, None): 1
+    }
+    with pytest.raises(AssertionError, match="key of nulls"):
+        run(tmp_path, steps, [(1, None, 20, 0)])
+
+
 def test_the_next_row_of_a_dedup_takes_the_place_of_a_deleted_one(tmp_path: Path) -> None:
     last = "  step: {from: table, dedup: {key: g, keep: last, order: event_time}, drop: at}\n"
     came: list[Sequence[Change]] = [[(1, "a", 10, 0), (2, "a", 20, 1), (3, "b", 30, 2)]]

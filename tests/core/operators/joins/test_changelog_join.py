@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from headrace.core.operators.indistinct_rows import IndistinctRows
 from headrace.core.operators.joins import changelog_join
-from headrace.core.operators.joins.changelog_join import IndistinctRows
 from headrace.core.operators.operator import Output
 from headrace.core.plan.nodes import JoinType
 from headrace.core.plan.nodes.matching import ChangelogMatch
@@ -139,10 +139,16 @@ def test_two_rows_without_any_key_fail_a_full_join(
     inputs = changing("full", keys=keys)
     row = (None, None, 10)
     assert changes(inputs.rows(LEFT, [row])) == [(*row, None, None, None)]
+    (operator,) = inputs.operators
+    other = (None, None, None, None, None, 20)
+    assert changes(inputs.rows(RIGHT, [(None, None, 20)])) == [other]
     with pytest.raises(IndistinctRows):
-        inputs.rows(RIGHT, [(None, None, 20)])
-    assert len(changes(inputs.rows(LEFT, [row], deletes=[True]))) == 1
-    assert changes(inputs.rows(RIGHT, [(None, None, 20)])) == [(None, None, None, None, None, 20)]
+        operator.flush_to_state()
+    with pytest.raises(IndistinctRows):
+        inputs.time()
+    removed = ("-", *row, None, None, None)
+    assert changes(inputs.rows(LEFT, [row], deletes=[True])) == [removed, other]
+    operator.flush_to_state()
     assert inputs.states[0].measure_sizes()["keys"].rows == 1
 
 

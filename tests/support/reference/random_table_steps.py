@@ -19,92 +19,24 @@ from hypothesis import strategies as st
 from headrace.core.pipeline.clauses.join_rules import RETRACTING_JOIN_TYPES
 from headrace.core.types.change_columns import CHANGE
 from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
-from tests.support.reference.random_tables import CODE, RETURNS, SOURCE_TABLES, TYPES
+from tests.support.reference.random_table_expressions import (
+    BOTH,
+    CHANGES_READ,
+    DUCKDB,
+    EXPLODE,
+    HAVING,
+    KEYS,
+    LAST_AGGREGATES,
+    ON,
+    RANKINGS,
+    ROWS,
+    SAME,
+    SELECT,
+    TIED_RANKINGS,
+    WHERE,
+)
+from tests.support.reference.random_tables import SOURCE_TABLES, TYPES
 
-SAME = {"k": "k", "s": "s", "v": "v", "x": "x"}
-WHERE = ("v > 0", "v is not null", "s is null or x > 0", "k is null or v % 2 = 0", "k <> 2")
-SELECT = (
-    {"k": "v", "s": "s", "v": "k", "x": "x"},
-    {"k": "v % 2", "s": "s", "v": "v", "x": "x"},
-    SAME | {"v": "coalesce(v, 0) + 1"},
-    SAME | {"s": "s || '!'", "x": "case when isnan(x) then null else x * -1 end"},
-    SAME | {"k": "cast(1 as bigint)", "x": "cast(k as double)"},
-)
-"""Columns of projections: some drop a key, some only change other columns."""
-EXPLODE = ("array(v, k)", "case when v > 0 then array(v, 1, v) end", "array(k)")
-KEYS: tuple[dict[str, str], ...] = (
-    *({"k": "k"}, {"s": "s"}, {"k": "k", "s": "s"}, {"k": "v"}, {"k": "v % 2"}),
-    *({"k": "k % 2", "s": "s"}, {"x": "x"}, {}),
-)
-ROWS = {
-    "k": ("max(k)", "count(*)", "min(v)"),
-    "s": ("min(s)", "max(s)", "min(s) filter (where v > 0)"),
-    "v": (
-        *("sum(v)", "count(*)", "count(v)", "count(distinct s)", "min(v)", "max(v)"),
-        *("bit_xor(v)", "sum(distinct v)"),
-    ),
-    "x": ("max(x)", "min(x)", "avg(v)", "avg(v) filter (where k > 0)", "median(v)"),
-}
-"""Aggregates by their output column."""
-HAVING = ("", "", "v > 0", "k is not null", "x <> 1")
-RANKINGS = ("v desc, s, x, k", "k, v, s, x", "x desc nulls last, v, k, s", "s, k desc, v, x")
-"""Orders in which only equal rows are equal."""
-TIED_RANKINGS = ("v desc", "k, v", "x desc nulls last", "s nulls last, v", "v % 2, k desc")
-ON = (
-    *("a.k = b.k", "a.k = b.k", "a.v = b.k", "a.v = b.v", "a.s = b.s", "a.x = b.x"),
-    *("a.k = b.k and a.s = b.s", "a.k = b.k and a.v < b.v", "a.s = b.s and a.k <> b.k"),
-    *("a.v = b.v and (a.s is null or b.x > 0)", "a.v % 2 = b.v % 2 and a.k = b.k"),
-)
-BOTH = (
-    {"k": "a.k", "s": "b.s", "v": "b.v", "x": "a.x"},
-    {"k": "b.k", "s": "a.s", "v": "a.v", "x": "b.x"},
-    {"k": "a.k", "s": "coalesce(a.s, b.s)", "v": "a.v + b.v", "x": "b.x"},
-    {"k": "b.v", "s": "b.s", "v": "a.v", "x": "a.x"},
-)
-LAST_AGGREGATES = {
-    "n": "count(*)",
-    "c": "count(v)",
-    "total": "sum(v)",
-    "mean": "avg(v)",
-    "least": "min(s)",
-    "most": "max(x)",
-    "kinds": "count(distinct s)",
-    "some": "count(*) filter (where v > 0)",
-    "both": "sum(v) + count(*)",
-    "bits": "bit_xor(v)",
-    "sums": "try_sum(distinct v)",
-    "middle": "median(v)",
-    "weighed": "percentile(v, 0.25)",
-    "every": "bool_and(v > 2)",
-    "any": "bool_or(v > 2)",
-    "all": "array_sort(collect_list(v))",
-    "set": "array_sort(collect_set(s))",
-    "sorted": "listagg(s, '-') within group (order by s)",
-    "spread": "round(stddev(v), 6)",
-    "about": "approx_count_distinct(v)",
-    "shares": "percentile_approx(v, array(0.1, 0.9))",
-}
-DUCKDB = {
-    "array(v, k)": "[v, k]",
-    "case when v > 0 then array(v, 1, v) end": "case when v > 0 then [v, 1, v] end",
-    "array(k)": "[k]",
-    "try_sum(distinct v)": "sum(distinct v)",
-    "percentile(v, 0.25)": "quantile_cont(v, 0.25)",
-    "array_sort(collect_list(v))": "coalesce(list_sort(list(v) filter (where v is not null)), [])",
-    "array_sort(collect_set(s))": (
-        "coalesce(list_sort(list(distinct s) filter (where s is not null)), [])"
-    ),
-    "listagg(s, '-') within group (order by s)": "string_agg(s, '-' order by s)",
-    # Approximate values are those of this implementation.
-    "approx_count_distinct(v)": "null",
-    "percentile_approx(v, array(0.1, 0.9))": "null",
-}
-"""Expressions that DuckDB writes in another way; null if it has no such values."""
-CHANGES_READ = (
-    f"map: {{python: '{CODE}:signed', mode: row, {RETURNS}}}",
-    f"map: {{python: '{CODE}:signed_batch', {RETURNS}}}",
-    f"key: s, process: {{python: '{CODE}:Signed', order: arrival, {RETURNS}}}",
-)
 COLUMNS = "select: [k, s, v, x]"
 SUMS = (
     'key: s, aggregate: {k: sum(n), v: sum(total), x: "cast(sum(total) as double)"}, '
@@ -130,6 +62,8 @@ class TableStream:
     """Whether a row has an event time that does not depend on when it was changed."""
     may_have_key: bool = True
     """Whether its changes may be upserts."""
+    may_repeat_key: bool = False
+    """Whether two of its rows may have the same key, one of nulls: no sink may write it by key."""
 
 
 @dataclass(slots=True)
@@ -153,18 +87,26 @@ class TableSteps:
         is_append: bool = False,
         has_own_times: bool = False,
         may_have_key: bool = True,
+        may_repeat_key: bool = False,
     ) -> None:
         """Add a step."""
         name = f"{self.prefix}t{len(self.lines)}"
         self.lines.append(f"  {name}: {{{clauses}}}\n")
         self.views[name] = sql
         self.read.update(each.name for each in inputs)
-        self.streams.append(TableStream(name, is_append, has_own_times, may_have_key))
+        self.streams.append(
+            TableStream(name, is_append, has_own_times, may_have_key, may_repeat_key)
+        )
 
     def replace_last(self, clauses: str, sql: str) -> None:
         """Add a step over the last stream, which nothing else reads; `sql` begins with `from`."""
         last = self.streams.pop()
-        self.add(f"from: {last.name}, {clauses}", sql.replace("LAST", last.name), last)
+        self.add(
+            f"from: {last.name}, {clauses}",
+            sql.replace("LAST", last.name),
+            last,
+            may_repeat_key=last.may_repeat_key,
+        )
 
     def add_any(self) -> None:
         """Draw a step over earlier streams, rather over the last ones."""
@@ -174,6 +116,7 @@ class TableSteps:
             "is_append": stream.is_append,
             "has_own_times": stream.has_own_times,
             "may_have_key": stream.may_have_key,
+            "may_repeat_key": stream.may_repeat_key,
         }
         start, at = f"from: {stream.name}, ", ", event_time" if stream.has_own_times else ""
         match draw(st.sampled_from(KINDS)):
@@ -201,7 +144,8 @@ class TableSteps:
             case "changes" if not stream.is_append:
                 renamed = SAME | {"w": "v"}
                 sql = f"select {_to_sql(renamed)} from {stream.name}"
-                self.add(f"{start}select: {_to_yaml(renamed)}", sql, stream)
+                repeats = stream.may_repeat_key
+                self.add(f"{start}select: {_to_yaml(renamed)}", sql, stream, may_repeat_key=repeats)
                 self.replace_last(draw(st.sampled_from(CHANGES_READ)), "select * from LAST")
                 total = "sum(coalesce(w, 0))"
                 sums = f"count(*) as k, s, {total} as v, cast({total} as double) as x"
@@ -276,8 +220,10 @@ class TableSteps:
         if are_append and type not in RETRACTING_JOIN_TYPES:
             type = draw(st.sampled_from(sorted(RETRACTING_JOIN_TYPES)))
         may_have_key = left.may_have_key and right.may_have_key
-        if type == "full" and may_have_key:
-            # In a full join by their keys, rows of both sides with null keys replace each other.
+        is_full = type == "full" and may_have_key
+        may_repeat_key = is_full or left.may_repeat_key or right.may_repeat_key
+        if is_full and draw(st.booleans()):
+            may_repeat_key = left.may_repeat_key or right.may_repeat_key
             known = " and ".join(f"{name} is not null" for name in SAME)
             sql = f"select * from {right.name} where {known}"
             self.add(f'from: {right.name}, where: "{known}"', sql, right)
@@ -298,6 +244,7 @@ class TableSteps:
             left,
             right,
             may_have_key=may_have_key,
+            may_repeat_key=may_repeat_key,
         )
 
     def add_last_aggregate(self) -> None:
@@ -312,6 +259,15 @@ class TableSteps:
         empty = ", emit_empty: true" if emits_empty else ""
         clauses = f"from: {stream.name}, {keyed}aggregate: {_to_yaml(rows)}{empty}"
         self.add(clauses, _aggregate_sql(stream.name, key, rows, emits_empty=emits_empty), stream)
+
+    def add_closing_aggregates(self) -> None:
+        """Aggregate the streams that no step reads, if a sink cannot write them by their key."""
+        for each in [each for each in self.streams if each.name not in self.read]:
+            if each.may_repeat_key:
+                rows = {"n": "count(*)", "v": "sum(v)"}
+                clauses = f"from: {each.name}, key: {{s: s}}, aggregate: {_to_yaml(rows)}"
+                sql = _aggregate_sql(each.name, {"s": "s"}, rows, emits_empty=False)
+                self.add(clauses, sql, each)
 
     @property
     def ends(self) -> list[str]:
@@ -358,6 +314,7 @@ def steps(
         drawn.add_any()
     if draw(st.booleans()):
         drawn.add_last_aggregate()
+    drawn.add_closing_aggregates()
     return drawn
 
 

@@ -30,8 +30,9 @@ ON = st.sampled_from(
 TYPES = ("inner", "left", "right", "full", "semi", "anti")
 BOTH = "select: {k: a.k, v: a.v, w: b.v, s: b.s, x: a.x, j: b.k}"
 ALONE = "select: {k: k, v: v, w: v, s: s, x: x, j: k}"
+BY_ROW = "select: [k, v, w, s, x, j]"
 WITHOUT_KEY = [
-    "select: [k, v, w, s, x, j]",
+    BY_ROW,
     "select: {w: w, s: s}",
     "where: v > 0, select: {w: w, k: k}",
     "with: {both: 'array(k, w)'}, select: {both: both}",
@@ -139,8 +140,8 @@ def steps(
         last = f"{last.replace('step:', 'facts:')}  step: {{from: facts, {sums}}}\n"
     if type == "union":
         return f"{mine}{theirs}  joined: {{from: [mine, theirs], {ALONE}}}\n{last}"
-    if type == "full" and "b" not in tables:
-        # In a full join by their keys, rows of both sides with null keys are not distinguished.
+    if type == "full" and "b" not in tables and BY_ROW in last:
+        # A sink cannot write rows of both sides with null keys by the key of the join.
         theirs = theirs.replace("{from: b, ", "{from: b, where: k is not null, ")
         theirs = theirs.replace("where: k is not null, where: true", "where: k is not null")
     columns = ALONE if type in ("semi", "anti") else BOTH

@@ -176,10 +176,11 @@ def describe_state(summary: StepStateSummary, rows: Mapping[str, StoredRowSize])
         columns = ", ".join(name for name, _ in state.columns)
         what = f": {columns}" if columns else ""
         yield f"state {state.name}, {shape}{' by ' if by else ''}{by}{what}"
-        if state.sizes:
-            yield f"  each row: {'; '.join(map(str, state.sizes))}"
         if state.name in rows:
             yield from (f"  {line}" for line in rows[state.name].describe())
+        if state.sizes:
+            what = "and partial results" if state.name in rows else "each row"
+            yield f"  {what}: {'; '.join(map(str, state.sizes))}"
     if all(state.shape == "entries" for state in summary.states):
         return
     yield (

@@ -75,13 +75,17 @@ def _edge_lines(plan: Plan) -> Iterator[str]:
     chained = {pair for task in plan.tasks for pair in pairwise(task.parts)}
     for edge in plan.edges:
         inside = ", inside a task" if (edge.producer, edge.consumer) in chained else ""
-        yield f"    {edge.stream} > {edge.consumer}: {_describe_exchange(edge)}{inside}"
+        yield f"    {edge.stream} > {edge.consumer}: {_describe_exchange(plan, edge)}{inside}"
 
 
-def _describe_exchange(edge: Edge) -> str:
+def _describe_exchange(plan: Plan, edge: Edge) -> str:
+    """Return how rows are exchanged, and which kind of changes they are."""
+    kind = plan.streams[edge.stream].kind
+    changes = "" if isinstance(kind, Append) else f", {kind}"
     if edge.exchange != "hash":
-        return edge.exchange
-    return f"hash by {', '.join(key.name for key in edge.key) or 'no key, all to one subtask'}"
+        return f"{edge.exchange}{changes}"
+    by = ", ".join(key.name for key in edge.key) or "no key, all to one subtask"
+    return f"hash by {by}{changes}"
 
 
 def _format_mermaid(plan: Plan) -> str:
@@ -96,7 +100,7 @@ def _format_mermaid(plan: Plan) -> str:
             lines.append(f'    {ids[name]}{left}"{label}"{right}')
         lines.append("  end")
     for edge in plan.edges:
-        label = _escape_mermaid(_format_edge_label(edge))
+        label = _escape_mermaid(_format_edge_label(plan, edge))
         lines.append(f'  {ids[edge.producer]} -->|"{label}"| {ids[edge.consumer]}')
     return "\n".join(lines) + "\n"
 
@@ -118,7 +122,7 @@ def _format_dot(plan: Plan) -> str:
         lines.append("  }")
     for edge in plan.edges:
         ends = f"{_quote_dot(edge.producer)} -> {_quote_dot(edge.consumer)}"
-        lines.append(f"  {ends} [label={_quote_dot(_format_edge_label(edge))}];")
+        lines.append(f"  {ends} [label={_quote_dot(_format_edge_label(plan, edge))}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -128,8 +132,8 @@ def _quote_dot(*lines: str) -> str:
     return '"' + "\\n".join(escaped) + '"'
 
 
-def _format_edge_label(edge: Edge) -> str:
-    exchange = _describe_exchange(edge)
+def _format_edge_label(plan: Plan, edge: Edge) -> str:
+    exchange = _describe_exchange(plan, edge)
     return exchange if edge.stream == edge.producer else f"{edge.stream}: {exchange}"
 
 

@@ -15,7 +15,9 @@ from headrace.core.plan.layout import get_keyed_operation, get_two_input_operati
 from headrace.core.plan.nodes import (
     Aggregate,
     ChangelogConversion,
+    ChangeOrder,
     ComputedColumn,
+    Dedup,
     Join,
     JoinSide,
     KeyedOperation,
@@ -26,12 +28,15 @@ from headrace.core.plan.nodes import (
 )
 from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
 from headrace.core.plan.states import get_read_columns, get_stored_columns, list_value_columns
-from headrace.core.types.data_types import BIGINT, TIMESTAMP, Type
+from headrace.core.types.data_types import BIGINT, BOOLEAN, STRING, TIMESTAMP, Type
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.value_sizes import count_bytes, has_lists, has_texts
 
 TEXT_BYTES, LIST_BYTES = 20, 100
 """The assumed bytes of a text, and of an array or map."""
+
+_ROW_ID = ("row id", STRING)
+"""The key of the upserts by which a group stores its rows, encoded as a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +102,31 @@ def _measure_keyed(
             time = [("event time", TIMESTAMP)] if keyed.has_event_time else []
             counted = keyed.output == "upsert"
             yield "keys", _measure_columns([*key, *row, *time], is_counted=counted)
+        case Dedup(changes=ChangeOrder(sequence=sequence)) if keyed.remembers_changes:
+            of_sequence = [("sequence", sequence.value.type)] if sequence else []
+            place = [("place", BIGINT), ("deleted", BOOLEAN)]
+            yield "keys", _measure_columns([*key, *of_sequence, *place])
         case Aggregate(window=None) if keyed.stores_rows:
+            yield "keys", _measure_columns([*key, *_list_emitted(keyed)])
             read = [*get_read_columns(keyed).items()]
-            yield "rows", _measure_columns([*key, *read])
+            yield "rows", _measure_columns([*key, _ROW_ID, *read])
         case Aggregate(window=None) if keyed.counts_values:
+            yield "keys", _measure_columns([*key, *_list_emitted(keyed)])
             for name, values in keyed.value_sets.items():
                 columns = list_value_columns(values)
                 yield name, _measure_columns(columns, is_counted=True, unit="value")
+        case Aggregate(window=None, reads_retractions=True):
+            yield "keys", _measure_columns(key)
         case Top(window=None) if keyed.stores_rows:
             row = [(f.name, f.type) for f in get_stored_columns(step, keyed, plan)]
-            name, counted = ("ranking", True) if keyed.stores_pages else ("rows", False)
-            yield name, _measure_columns([*key, *row], is_counted=counted)
+            if keyed.stores_pages:
+                yield "ranking", _measure_columns([*key, *row], is_counted=True)
+            else:
+                yield "rows", _measure_columns([*key, _ROW_ID, *row])
+
+
+def _list_emitted(aggregate: Aggregate) -> Iterator[tuple[str, Type]]:
+    return ((column.name, column.expression.type) for column in aggregate.columns)
 
 
 def _list_key(key: Iterable[ComputedColumn]) -> Iterator[tuple[str, Type]]:

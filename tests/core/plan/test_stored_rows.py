@@ -16,7 +16,12 @@ sources:
     files: {path: in.jsonl}
     schema: {id: bigint, k: string, n: int, tags: array<string>, at: timestamp}
     event_time: at
+  changed:
+    files: {path: changed.jsonl}
+    schema: {id: bigint, n: int}
+    table: {key: id, sequence: n}
 steps:
+  odd: {from: latest, key: {odd: id % 2}, aggregate: {n: max(n)}}
   latest: {from: rows, dedup: {key: id, keep: last}}
   other: {from: rows, dedup: {key: id, keep: last}}
   joined:
@@ -32,6 +37,8 @@ sinks:
   o3: {from: least, console: {}}
   o4: {from: first, console: {}}
   o5: {from: total, console: {}}
+  o6: {from: odd, console: {}}
+  o7: {from: changed, console: {}}
 """
 TEXT, LIST = "20 for a text", "100 for an array or map"
 
@@ -44,6 +51,11 @@ TEXT, LIST = "20 for a text", "100 for an array or map"
         ("joined", "right", {"key n": 4, "other.k": 20}, (TEXT,), True),
         ("unkeyed@changes", "rows", {"k": 20, "n": 4}, (TEXT,), True),
         ("least", "values", {"n": 4}, (), True),
+        ("least", "keys", {"key k": 20, "least": 4}, (TEXT,), False),
+        ("total", "keys", {"key k": 20}, (TEXT,), False),
+        ("odd", "keys", {"key odd": 8, "n": 4}, (), False),
+        ("odd", "rows", {"key odd": 8, "row id": 20, "n": 4}, (TEXT,), False),
+        ("changed@table", "keys", {"key id": 8, "sequence": 4, "place": 8}, (), False),
         ("first", "ranking", {"key k": 20, "k": 20, "n": 4}, (TEXT,), True),
     ],
 )
@@ -59,9 +71,18 @@ def test_a_stored_row_has_the_widths_of_its_columns(
     size = measure_stored_rows(plan, plan.part(step))[state]
     assert {*columns.items()} <= {*size.columns}
     rest = dict(size.columns).keys() - columns.keys()
-    assert rest <= {"tags", "at", "event time", "count", "other.id"}
+    assert rest <= {"tags", "at", "event time", "count", "other.id", "deleted"}
     assert ("count" in rest, size.is_counted) == (counted, counted)
     assert (size.bytes, size.assumptions) == (sum(dict(size.columns).values()), assumptions)
+
+
+def test_explain_shows_the_kind_and_the_key_of_each_edge(tmp_path: Path) -> None:
+    lines = explain(plan_of(tmp_path, DOCUMENT)).splitlines()
+    edges = [line.strip() for line in lines[lines.index("edges") + 1 :]]
+    assert "latest > latest@retract: forward, upsert(id)" in edges
+    assert "latest@retract > joined: forward, retract(id)" in edges
+    assert "unkeyed > least: forward, retract" in edges
+    assert not any("upsert" in line for line in edges if line.startswith("rows > "))
 
 
 def test_explain_shows_the_size_of_rows_and_why_they_are_counted(tmp_path: Path) -> None:
@@ -76,4 +97,5 @@ def test_explain_shows_the_size_of_rows_and_why_they_are_counted(tmp_path: Path)
     (state, numbers) = parts["unkeyed@changes"]["keeps"]["states"]
     assert state["row"]["bytes"] == 32 and state["row"]["counted"]
     assert "row" not in numbers
-    assert "row" not in parts["total"]["keeps"]["states"][0]
+    (sums,) = parts["total"]["keeps"]["states"]
+    assert sums["row"]["bytes"] == 20 and sums["aggregates"][0]["bytes"] == 16

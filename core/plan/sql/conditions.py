@@ -41,6 +41,7 @@ from headrace.core.sql.syntax_tree import (
     Select,
     Subquery,
     find_subqueries,
+    find_window_calls,
     list_table_aliases,
 )
 from headrace.core.types.data_types import Field, Schema, quote_name
@@ -266,7 +267,8 @@ def _is_plain(query: Query, around: Scope, *, is_exists: bool) -> bool:
         return False
     if select.group_by is not None:
         return is_exists and not select.group_by.sets
-    return not any(has_aggregate(item.expression) for item in select.items)
+    nodes = [item.expression for item in select.items]
+    return not any(has_aggregate(each) or any(find_window_calls(each)) for each in nodes)
 
 
 def _reads(select: Select, around: Scope) -> bool:

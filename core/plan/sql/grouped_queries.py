@@ -55,7 +55,7 @@ def lift_queries(select: Select) -> Select:
         return select
     items = [item for item in select.items if item.name not in lifted]
     names = {_plain_text(item.expression, select): item.name for item in items}
-    keys = {_plain_text(key, select) for key in (select.group_by.items if select.group_by else ())}
+    keys = {_plain_text(key, select) for key in list_keys(select)}
 
     def find(node: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
         if isinstance(node, Subquery):
@@ -135,6 +135,19 @@ def write_out_positions(select: Select) -> GroupBy | None:
 
     sets = tuple(tuple(map(find, each)) for each in group.sets)
     return replace(group, items=tuple(map(find, group.items)), sets=sets)
+
+
+def list_keys(select: Select) -> Iterator[SyntaxNode]:
+    """Yield the expressions of `group by`: also those of the columns of the result that it names by
+    their positions, by their aliases or as `all`."""
+    group = write_out_positions(select)
+    for key in group.items if group is not None else ():
+        yield key
+        if isinstance(key, Name):
+            for item in select.items:
+                is_key = key.name.lower() == "all" and not has_aggregate(item.expression)
+                if is_key or key.name == item.name:
+                    yield item.expression
 
 
 def list_row_values(select: Select) -> Iterator[SyntaxNode]:

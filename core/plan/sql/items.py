@@ -130,7 +130,7 @@ def write_qualify(
     columns: Iterable[tuple[str, Text, Span]],
     scope: Scope,
     texts: QueryTexts,
-    find: Replace,
+    find: Replace | None = None,
 ) -> Text:
     """Return conditions over the columns of rows, and of the result where these have none.
 
@@ -141,7 +141,7 @@ def write_qualify(
     def find_result(each: SyntaxNode, bound: frozenset[str]) -> str | None:
         is_result = isinstance(each, Name) and each.name in results and each.name not in bound
         if not is_result or scope.has(each):
-            return find(each, bound)
+            return find(each, bound) if find else None
         assert isinstance(each, Name), "it is the name of a result"
         text = results[each.name]
         is_column = text == quote_name(text.strip("`"))
@@ -225,3 +225,9 @@ def refuse_aggregates(clause: str, node: SyntaxNode, texts: QueryTexts) -> bool:
         texts.add_error(message, each.span, hint)
         found = True
     return found
+
+
+def are_named(columns: Iterable[tuple[str, Text, Span]], names: list[str]) -> bool:
+    """Whether the columns of a result are those of these names, unchanged and in this order."""
+    written = [(name, str(text)) for name, text, _ in columns]
+    return written == [(name, quote_name(name)) for name in names]

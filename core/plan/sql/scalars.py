@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from headrace.core.expressions.parsing.syntax_tree import CallNode, SyntaxNode, walk
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -76,10 +77,16 @@ class ScalarJoiner:
         return draft
 
     def join_groups(
-        self, draft: Draft, groups: Draft, outer: list[SyntaxNode], place: Span
+        self,
+        draft: Draft,
+        groups: Draft,
+        outer: list[SyntaxNode],
+        place: Span,
+        type: Literal["left", "inner"] = "left",
     ) -> tuple[Draft, str]:
         """Return the rows with the columns of groups whose keys equal values of the rows, and the
-        name of the table that has them. Without keys, there is one group."""
+        name of the table that has them. Without keys, there is one group. The join may be inner if
+        each row has a group."""
         if not outer:
             constant = self.texts.name("1", place)
             groups.clauses["select"] = (
@@ -93,7 +100,7 @@ class ScalarJoiner:
         name = self.writer.choose_name(*self.path, self.label)
         relation = self.writer.write(groups, name).rename(table)
         right = Draft((relation,), relation.scope, (table,))
-        draft = self._join_table(draft, right, outer, place)
+        draft = self._join_table(draft, right, outer, place, type)
         return self.single_input(draft), table
 
     def _check(self, subquery: Subquery) -> Select:
@@ -132,7 +139,12 @@ class ScalarJoiner:
         raise self.texts.reject(message, node.span, _HINT)
 
     def _join_table(
-        self, draft: Draft, right: Draft, outer: list[SyntaxNode], place: Span
+        self,
+        draft: Draft,
+        right: Draft,
+        outer: list[SyntaxNode],
+        place: Span,
+        type: Literal["left", "inner"],
     ) -> Draft:
         sides = self.joiner.make_sides(draft, right)
         left = Scope(tuple(sides.columns(0)))
@@ -147,7 +159,7 @@ class ScalarJoiner:
             one = next(each for each in sides.columns(0) if each.table == ONE)
             equality = f"{one.text} = {is_key[True][0].text}"
             conditions.append([TextPart(place.start, place.end, equality)])
-        join = self.joiner.make_join(sides, "left", self.texts.join_conditions(conditions))
+        join = self.joiner.make_join(sides, type, self.texts.join_conditions(conditions))
         own = (each for each in sides.columns(0) if each.table != ONE)
         added = (replace(each, in_star=False) for each in is_key[False])
         made = Draft((sides.left, sides.right), Scope((*own, *added)), draft.tables, join=join)

@@ -212,3 +212,12 @@ def scope_of_table(
             for field in fields
         )
     )
+
+
+def is_known(node: SyntaxNode, scope: Scope) -> bool:
+    """Whether all names in an expression mean columns of a scope."""
+    try:
+        list_columns(node, scope)
+    except ExpressionError:
+        return False
+    return True

@@ -8,12 +8,10 @@ from dataclasses import field, replace
 from headrace.core.expressions.parsing.syntax_tree import (
     SyntaxNode,
     find_free_names,
-    walk,
 )
-from headrace.core.expressions.typed import ExpressionError, Span
-from headrace.core.pipeline.fields import Assignment, Explode
+from headrace.core.expressions.typed import Span
+from headrace.core.pipeline.fields import Explode
 from headrace.core.pipeline.text import Text
-from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.sql.conditions import (
     ConditionJoiner,
@@ -22,11 +20,13 @@ from headrace.core.plan.sql.conditions import (
     has_query,
     read_query_condition,
 )
+from headrace.core.plan.sql.distinct_rows import Columns, make_distinct
 from headrace.core.plan.sql.grouped_queries import lift_queries, list_row_values
 from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
 from headrace.core.plan.sql.items import (
     Item,
     add_results,
+    are_named,
     expand_items,
     refuse_aggregates,
     refuse_unknown_function,
@@ -36,25 +36,35 @@ from headrace.core.plan.sql.items import (
 from headrace.core.plan.sql.joins import Joiner
 from headrace.core.plan.sql.labels import label_subqueries
 from headrace.core.plan.sql.marks import MarkJoiner, needs_mark
+from headrace.core.plan.sql.partitions import PartitionJoiner
 from headrace.core.plan.sql.rankings import (
     find_ranking,
     follows_event_time,
-    make_dedup,
     write_ranking,
 )
 from headrace.core.plan.sql.scalars import ScalarJoiner
-from headrace.core.plan.sql.scope import Scope, list_columns
+from headrace.core.plan.sql.scope import Scope, is_known
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.tables import TableBuilder
-from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, build_all, list_conditions
+from headrace.core.plan.sql.texts import (
+    QueryTexts,
+    RejectedQuery,
+    build_all,
+    list_conditions,
+    split_conjunction,
+)
 from headrace.core.plan.sql.window_functions import OverBuilder
 from headrace.core.plan.sql.windowed_selects import NamedWindows, has_window, lift_windows
-from headrace.core.sql.syntax_tree import Query, Select, WindowCall, find_subqueries
+from headrace.core.sql.syntax_tree import (
+    Query,
+    Select,
+    WindowCall,
+    find_subqueries,
+    walk_query_nodes,
+)
 from headrace.core.types.data_types import quote_name
 from headrace.core.types.lazy_dataclass import dataclass
 
-Columns = list[tuple[str, Text, Span]]
-"""The columns of a result: the name, the text and the place of each."""
 CompileQuery = Callable[[Query, str, tuple[str, ...]], Relation]
 NamedQueries = Mapping[str, Callable[[str, list[SyntaxNode]], Relation]]
 """The queries of `with`: each returns its rows for the name and the conditions of its reader."""
@@ -92,6 +102,8 @@ class SelectBuilder:
         for item in extra(draft.scope) if extra else ():
             items.append(replace(item, node=named.write_out_node(item.node)))
         named.warn_if_unused()
+        if not is_group:
+            select, items, draft = self._join_partitions(select, items, draft)
         if is_group:
             draft = self._build_groups(select, items, draft)
         else:
@@ -134,7 +146,7 @@ class SelectBuilder:
         """Return the rows with the results of the queries in expressions."""
         for node in expressions:
             joined = set[Span]()
-            for each in walk(node):
+            for each in walk_query_nodes(node):
                 condition = read_query_condition(each)
                 if condition is not None and condition.subquery.span not in joined:
                     draft = self._join_values(draft, [*condition.subjects])
@@ -144,6 +156,26 @@ class SelectBuilder:
                 if query.span not in joined:
                     draft = self._scalar_joiner(self.labels[query.span]).join(draft, query)
         return draft
+
+    def _join_partitions(
+        self, select: Select, items: list[Item], draft: Draft
+    ) -> tuple[Select, list[Item], Draft]:
+        """Return the rows with the aggregates of their partitions, and what reads these columns."""
+        joiner = PartitionJoiner(self.writer, self.texts, self.path, self._scalar_joiner)
+        nodes = [*(item.node for item in items), *filter(None, (select.qualify,))]
+        if not joiner.finds(nodes):
+            return select, items, draft
+        draft = joiner.join(draft, nodes)
+        select = joiner.replace_all(select)
+        items = [replace(item, node=joiner.replace(item.node)) for item in items]
+        if select.qualify and not any(map(has_window, (select.qualify, *(i.node for i in items)))):
+            conditions, columns = (
+                split_conjunction(select.qualify),
+                self._write_items(items, draft.scope),
+            )
+            draft.clauses["where"] = write_qualify(conditions, columns, draft.scope, self.texts)
+            select = replace(select, qualify=None)
+        return select, items, draft
 
     def _join_mark(self, draft: Draft, condition: QueryCondition) -> Draft:
         """Return the rows with the truth of a condition that is no filter of its own."""
@@ -177,8 +209,8 @@ class SelectBuilder:
         queries = [each for each in conditions if has_query(each)]
         plain = [each for each in conditions if each not in queries]
         draft = self._build_tables(select, plain)
-        own = [each for each in plain if _is_known(each, draft.scope)]
-        own_queries = [each for each in queries if _is_known(each, draft.scope)]
+        own = [each for each in plain if is_known(each, draft.scope)]
+        own_queries = [each for each in queries if is_known(each, draft.scope)]
         conditions[:] = [each for each in (*plain, *queries) if each not in (*own, *own_queries)]
         draft = self._apply_queries(select, self._filter(select, draft, own), own_queries)
         if self.failed:
@@ -303,7 +335,7 @@ class SelectBuilder:
             *draft.inputs[0].schema.names,
             *((RANK_COLUMN,) if "top" in draft.clauses else ()),
         ]
-        if "with_" in draft.clauses or not _are_named(columns, natural):
+        if "with_" in draft.clauses or not are_named(columns, natural):
             draft.clauses["select"] = write_select(columns, self.texts)
         return self._with_columns(draft, columns)
 
@@ -318,7 +350,7 @@ class SelectBuilder:
         functions = OverBuilder(self.writer, self.texts, self.path, draft)
         draft, columns = functions.build(items, qualify)
         added = (str(each.name) for each in draft.clauses.get("over", ()))
-        if not _are_named(columns, [*draft.inputs[0].schema.names, *added]):
+        if not are_named(columns, [*draft.inputs[0].schema.names, *added]):
             draft.clauses["select"] = write_select(columns, self.texts)
         return self._with_columns(draft, columns)
 
@@ -370,44 +402,3 @@ class SelectBuilder:
             draft = self._start_anew(draft, "rows")
             columns = [(n, self.texts.name(quote_name(n), place), place) for n in names]
         return self._with_columns(draft, make_distinct(draft, columns, self.writer, place))
-
-
-def make_distinct(draft: Draft, columns: Columns, writer: StepWriter, place: Span) -> Columns:
-    """Add the clauses that keep one of equal rows, and return the columns of the result."""
-    texts, ttl = writer.texts, writer.find_key_ttl(draft.inputs)
-    key = tuple(
-        Assignment(texts.name(name, at), None if text == quote_name(name) else text)
-        for name, text, at in columns
-    )
-    draft.places.update(dict.fromkeys(("dedup", "key", "aggregate"), place))
-    if all(isinstance(each.kind, nodes.Append) for each in draft.inputs):
-        draft.clauses["dedup"] = make_dedup(key, ttl)
-        whole = [*draft.inputs[0].schema.names] == [name for name, _, _ in columns]
-        if whole and all(each.expression is None for each in key):
-            draft.clauses.pop("select", None)
-        else:
-            draft.clauses["select"] = write_select(columns, texts)
-        return columns
-    count = texts.name("count(*)", place)
-    draft.clauses["key"] = key
-    draft.clauses["aggregate"] = (Assignment(count, count),)
-    if ttl is not None:
-        draft.clauses["ttl"] = ttl
-    columns = [(name, texts.name(quote_name(name), at), at) for name, _, at in columns]
-    draft.clauses["select"] = write_select(columns, texts)
-    return columns
-
-
-def _are_named(columns: Columns, names: list[str]) -> bool:
-    """Whether the columns of a result are those of these names, unchanged and in this order."""
-    written = [(name, str(text)) for name, text, _ in columns]
-    return written == [(name, quote_name(name)) for name in names]
-
-
-def _is_known(node: SyntaxNode, scope: Scope) -> bool:
-    """Whether all names in an expression mean columns of a scope."""
-    try:
-        list_columns(node, scope)
-    except ExpressionError:
-        return False
-    return True

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from headrace.core.expressions.coercion import common_type
 from headrace.core.pipeline.fields import Assignment, Explode
+from headrace.core.plan.sql.distinct_rows import make_distinct
 from headrace.core.plan.sql.items import write_select
 from headrace.core.plan.sql.labels import label_queries, summarize_operand
-from headrace.core.plan.sql.selects import make_distinct
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, build_all
 from headrace.core.sql.syntax_tree import (

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from headrace.core.aggregates.canonical_text import canonical_text
-from headrace.core.aggregates.over_calls import OFFSET_FUNCTIONS, OVER_FUNCTIONS, RANK_FUNCTIONS
+from headrace.core.aggregates.over_calls import OFFSET_FUNCTIONS, RANK_FUNCTIONS
 from headrace.core.expressions.parsing.frame_parser import parse_frame_text
 from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, child_nodes
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.nodes import Append
-from headrace.core.plan.sql.items import Item, write_qualify
+from headrace.core.plan.sql.items import Item, is_aggregate, write_qualify
 from headrace.core.plan.sql.rankings import write_key
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, StepWriter
@@ -111,6 +111,8 @@ class OverBuilder:
             hint = FIRST_ROWS_HINT.format(name)
             if name not in RANK_FUNCTIONS:
                 hint = "compute it before rows are grouped or become a table"
+                if is_aggregate(node.call):
+                    hint += "; without order by it is of all rows of the key"
             raise texts.reject(message, node.span, hint)
         texts.write(node, self.scope, takes_windows=True)
         for each in window.partition_by:
@@ -140,8 +142,6 @@ class OverBuilder:
         if not order:
             message = f"{name} over (...) wants an order by: a stream has no last row"
             hint = f"order by {time} gives the rows so far"
-            if name not in OVER_FUNCTIONS:
-                hint += "; for all rows of a key, join its groups in from"
             raise texts.reject(message, node.span, hint)
         first, *others = order
         moved = find_time(first.expression, self.scope)

@@ -21,7 +21,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     SyntaxNode,
     replace_nodes,
 )
-from headrace.core.plan.sql.grouped_queries import GROUPS, write_out_positions
+from headrace.core.plan.sql.grouped_queries import GROUPS, list_keys, write_out_positions
 from headrace.core.plan.sql.groups import is_grouped
 from headrace.core.plan.sql.items import is_aggregate
 from headrace.core.plan.sql.texts import QueryTexts, comparable_text
@@ -85,7 +85,7 @@ def lift_windows(select: Select) -> Select:
         return select
     items = [item for item in select.items if item.name not in windowed]
     names = {comparable_text(item.expression): item.name for item in items}
-    keys = {comparable_text(key) for key in (select.group_by.items if select.group_by else ())}
+    keys = {comparable_text(key) for key in list_keys(select)}
 
     def find(node: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
         if isinstance(node, WindowCall):

@@ -78,7 +78,13 @@ class SqlDrawing(GroupDrawing):
         found += [(self.string(table), STRING) for _ in range(self.random.randint(1, 2))]
         if depth and self.chance(0.2):
             found.append((self._query_value(table), NUMBER))
-        return self.write(word, found, f"from {table.text}{self._where(table, depth)}")
+        found += [self.partition_aggregate(table)] if self.chance(0.15) else []
+        made = self.write(word, found, f"from {table.text}{self._where(table, depth)}")
+        if not self.chance(0.06):
+            return made
+        call, type = self.partition_aggregate(table)
+        bound = "> 2" if type == NUMBER else "<> 'b'"
+        return QueryText(f"{made.text} qualify {call} {bound}", made.columns)
 
     def _query_value(self, table: TableText) -> str:
         """Return a number that a query inside of it says."""
@@ -99,10 +105,19 @@ class SqlDrawing(GroupDrawing):
             if key not in [each for each, _ in keys]:
                 keys.append((key, type))
         calls = self._calls(table, depth)
+        calls += [self._share(keys)] if self.chance(0.1) else []
         where = self._where(table, depth)
         made = self.write("select", [*keys, *calls], f"from {table.text}{where}")
-        text = f"{made.text} group by {self.group_by(keys, made.names)}{self._having(table, depth)}"
+        by = self.group_by(keys, made.names)
+        if by == "all" and " over (" in made.text:
+            by = "1" if len(keys) == 1 else "1, 2"
+        text = f"{made.text} group by {by}{self._having(table, depth)}"
         return QueryText(text, made.columns)
+
+    def _share(self, keys: Items) -> tuple[str, ColumnType]:
+        """Return the number of rows of each group beside that of all groups with the same key."""
+        over = self.pick(("", f"partition by {keys[0][0]}"))
+        return f"count(*) * 100 - sum(count(*)) over ({over})", NUMBER
 
     def _grouping_sets(self, depth: int) -> QueryText:
         table = self._table(depth)
@@ -157,9 +172,10 @@ class SqlDrawing(GroupDrawing):
     def _first(self, depth: int) -> QueryText:
         made = self.pick((self._rows, self._groups, self._distinct, self._sets))(depth)
         order = [f"{name}{self.pick(_DIRECTIONS)}" for name in self.shuffle(made.names)]
-        # DuckDB takes no expression there after group by all.
-        if self.chance(0.3) and " group by all" not in made.text:
-            numbers = [each.text for each in made.columns if each.type == NUMBER]
+        # DuckDB takes no expression there after group by all, and none over a query in a column.
+        has_all = " group by all" in made.text or "(select " in made.text.partition(" from ")[0]
+        numbers = [each.text for each in made.columns if each.type == NUMBER]
+        if self.chance(0.3) and numbers and not has_all:
             order = [f"{self.pick(numbers)} % 3{self.pick(_DIRECTIONS)}", *order]
         offset = self.pick(("", "", " offset 2"))
         text = f"{made.text} order by {', '.join(order)} limit {self.pick((1, 3, 8))}{offset}"
@@ -188,9 +204,25 @@ class SqlDrawing(GroupDrawing):
         chance = self.random.random()
         if depth > 0 and chance < 0.25:
             table = self._derived_table(depth - 1)
+        elif chance < 0.28:
+            table = self._using()
         else:
             table = self._named_table() if chance < 0.5 else self._join(depth)
         return self._explode(table) if self.chance(0.08) else table
+
+    def _using(self) -> TableText:
+        """Return a join by the columns of one name."""
+        kind = self.pick(("join", "left join", "right join", "full join"))
+        sides = []
+        for name in self.shuffle(("o", "c")):
+            alias, columns = self.name("x"), [Column(*each) for each in TABLES[name].items()]
+            sides.append(alias_columns(f"{name} as {alias}", alias, columns))
+        one, other = sides
+        text = self.pick((f"{kind} {other.text} using (k)", f"natural {kind} {other.text}"))
+        items: Items = [("k", STRING)]
+        items += [(e.text, e.type) for e in (*one.columns, *other.columns) if e.text[-2:] != ".k"]
+        made, alias = self.write("select", items, f"from {one.text} {text}"), self.name("t")
+        return alias_columns(f"({made.text}) as {alias}", alias, made.columns)
 
     def _named_table(self) -> TableText:
         name, alias = self.pick((*TABLES, *self._named, *self._named)), self.name("x")

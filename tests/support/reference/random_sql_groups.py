@@ -24,7 +24,10 @@ _AGGREGATES = (
     *("sum({n}) + count(*)", "max({s})", "coalesce(sum({n}), 0)", "sum(distinct {n})"),
     *("count(*) filter (where {c})", "sum({n}) filter (where {c})", "min({n})"),
     *("max({s}) filter (where {c})", "max({n}) - min({n})"),
+    *("cast(floor(avg({n})) as bigint)", "sum(case when {c} then {n} else 0 end)"),
+    "cast(bool_and({c}) as int)",
 )
+_PLAIN_AGGREGATES = ("count(*)", "count({n})", "sum({n})", "min({s})", "max({n})", "min({n})")
 _OVER = (
     *("row_number()", "rank()", "dense_rank()", "lag({n})", "lead({s})", "lag({s}, 2)"),
     *("lead({n}, 2, 0)",),
@@ -52,6 +55,16 @@ class GroupDrawing(ValueDrawing):
         """Return an aggregate of the rows of a table, and its type."""
         text = self.pick(_AGGREGATES)
         return text.format(**self._fill(table)), _type_of(text)
+
+    def partition_aggregate(self, table: TableText) -> tuple[str, ColumnType]:
+        """Return an aggregate of all rows of a partition, and its type."""
+        text = self.pick(_PLAIN_AGGREGATES)
+        by = [self.value(table, self.pick((STRING, STRING, NUMBER))) for _ in range(2)]
+        over = self.pick(("", f"partition by {by[0]}", f"partition by {', '.join(by)}"))
+        call = f"{text.format(**self._fill(table))} over ({over})"
+        if _type_of(text) == NUMBER and self.chance(0.3):
+            call = f"{self.number(table)} - {call}"
+        return call, _type_of(text)
 
     def group_by(self, keys: Items, names: Sequence[str]) -> str:
         """Write the keys of `group by` as columns of the result, positions or expressions."""

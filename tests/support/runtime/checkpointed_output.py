@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -107,7 +107,10 @@ class AppliedChanges:
 
     def apply(self, frames: Sequence[pl.DataFrame]) -> None:
         """Apply the changes of a checkpoint, each key's in the order of their numbers."""
-        changes = [row for frame in frames for row in frame.iter_rows(named=True)]
+        self.apply_rows(row for frame in frames for row in frame.iter_rows(named=True))
+
+    def apply_rows(self, changes: Iterable[Mapping[str, Any]]) -> None:
+        """Apply changes, each key's in the order of their numbers."""
         for change in sorted(changes, key=lambda row: row[SEQUENCE]):
             row = shown(change[name] for name in self.names)
             key = row if self.key is None else shown(change[name] for name in self.key)

@@ -133,14 +133,13 @@ MISTAKES = {
         ],
     ),
     "orders of windows": (
-        "select rank() over (order by amount desc) as r, sum(amount) over (partition by id) as s,\n"
+        "select rank() over (order by amount desc) as r, lag(amount) over (partition by id) as s,\n"
         "lag(id) over (order by at desc) as l, max(id) over (order by at, id) as m from orders",
         [
             "amount: rank over (...) goes by the event time of rows, and amount is not it [order by"
             " at; rank() over (...) <= n in qualify, alone, gives the first rows in any order]",
-            "sum(amount) over (partition by id): sum over (...) wants an order by: a stream has no"
-            " last row [order by at gives the rows so far; for all rows of a key, join its groups"
-            " in from]",
+            "lag(amount) over (partition by id): lag over (...) wants an order by: a stream has no"
+            " last row [order by at gives the rows so far]",
             "lag(id) over (order by at desc): lag over (...) goes from early to late rows, got desc"
             " [order by at, and lead in place of lag]",
             "id: max over (...) goes by event time alone, got id after it [leave out id: rows of"
@@ -203,6 +202,17 @@ MISTAKES = {
         [
             "lag(city) over (partition by id order by at): lag over (...) wants facts, and these"
             " rows change [compute it before rows are grouped or become a table]"
+        ],
+    ),
+    "values of partitions": (
+        "select id, sum(amount) over (partition by tags) as a from orders",
+        ["tags: wanted a key of a single value, got array<string>"],
+    ),
+    "names in partitions": (
+        "select id, sum(nope) over () as a, count(*) over (partition by nope) as b from orders",
+        [
+            'nope: unknown column "nope" [the columns are id, customer, amount, tags, at; text goes'
+            " in quotes: 'nope']"
         ],
     ),
     "window in where": (

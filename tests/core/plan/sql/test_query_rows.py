@@ -141,6 +141,25 @@ QUERIES = [
     "select id + 1 as id, id % 2 as v from {t} order by v * x desc nulls last, {t}.id + id limit 3",
     "select x as id, sum(x) - (select max(y) from u) as v from {t} group by x"
     " order by max(s) || 'b' desc nulls last, id nulls last limit 2",
+    "select id, sum(x) over (partition by s) as v from {t}",
+    "select id, sum(id) over (partition by x) as v from {t}",
+    "select id, id * 100 / sum(id) over () as v from {t} where id > 0",
+    "select id, count(*) filter (where x > 1) over (partition by x > 2, s) as v from {t}",
+    "select id, max(x) over w - min(x) over w as v from {t} window w as (partition by upper(s))",
+    "select id, sum(x) over (partition by s) * 100 + count(*) over (partition by x, s) * 10"
+    " + count(x) over (partition by 1) as v from {t}",
+    "select x as id, count(*) * 100 / sum(count(*)) over () as v from {t} group by x",
+    "select x + 1 as id, sum(count(*)) over (partition by x + 1) as v from {t} group by 1",
+    "select {t}.id, sum(z) over (partition by y) as v from {t} left join u on {t}.x = u.y",
+    "select id, x as v from {t} qualify x = max(x) over (partition by s)",
+    "select id, count(*) over (partition by s) as v from {t} qualify v > 2 and id <> 0",
+    "select id, sum(x) over (partition by s) as v from {t} order by v desc, id limit 2",
+    "select id, sum(id) over (partition by s) as v from {t}"
+    " qualify row_number() over (partition by s order by x desc, id) = 1",
+    "select distinct length(s) as id, count(distinct x) over (partition by s) as v from {t}",
+    "select id, count(*) over (partition by x in (select y from u)) as v from {t}",
+    "select id, v from (select id, sum(x) over (partition by s) as v from {t}) a where v > 3",
+    "select id, x as v from {t} where x in (select max(x) over (partition by s) from f)",
 ]
 
 

@@ -198,6 +198,20 @@ STEPS = {
             "q": "q@groups: select city, n = rank",
         },
     ),
+    "aggregates of partitions": (
+        "select id, amount / sum(amount) over (partition by customer) as share,"
+        " count(*) over (partition by customer, id) as n from orders where amount > 1",
+        {
+            "q@orders": "orders: where amount > 1; with partition customer = coalesce(customer,"
+            " cast('' as string)), partition customer is null = (customer) is null",
+            "q@over-customer": "q@orders: key key 1 = `partition customer`, key 2 = `partition"
+            " customer is null`, aggregate sum(amount) = sum(amount)",
+            "q@over-customer-id": "q@orders: key key 1 = `partition customer`, key 2 = `partition"
+            " customer is null`, key 3 = id, aggregate count(*) = count(*)",
+            "q": "q@orders-over-customer-id: select id, share = amount / `sum(amount)`,"
+            " n = `count(*)`",
+        },
+    ),
     "an intersection": (
         "select id from orders intersect all select order from payments",
         {

@@ -106,9 +106,13 @@ class Topics:
             client.close()
 
     def write(self, topic: str, records: Iterable[Record], **settings: str | int) -> None:
-        """Append them, each to its partition and in this order; return when all are there."""
-        # Otherwise a retried record, as for a newly created topic, comes after later ones.
-        ordered = {"enable.idempotence": True}
+        """Append them, each to its partition and in this order; return when all are there.
+
+        The broker has to run: if it ends meanwhile, records may be there twice.
+        """
+        # With more requests at a time, a retried record, as for a newly created topic, would come
+        # after later ones. An idempotent producer waits half a second or more for its id.
+        ordered = {"max.in.flight": 1, "socket.timeout.ms": int(1000 * LONGEST_S)}
         producer = Producer(self._settings | ordered | dotted(settings))
         send(producer, topic, records)
 

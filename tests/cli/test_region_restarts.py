@@ -7,7 +7,13 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.support.cli.worker_jobs import read_events, read_rows, running_job, wait_for_events
+from tests.support.cli.worker_jobs import (
+    AT_ONCE,
+    read_events,
+    read_rows,
+    running_job,
+    wait_for_events,
+)
 
 REGIONS = """\
 name: regions
@@ -100,7 +106,7 @@ def test_a_lost_worker_ends_a_job_that_does_not_restart(tmp_path: Path) -> None:
         assert job.wait(60) == 1
     (failure,) = read_events(tmp_path, "failure")
     assert failure["message"] == "worker 1 was lost: it was killed by SIGKILL"
-    with running_job(tmp_path, FILTERED) as job:
+    with running_job(tmp_path, FILTERED, arguments=AT_ONCE) as job:
         assert job.wait(60) == 0
     assert sorted(row["x"] for row in read_rows(tmp_path / "out")) == list(range(0, 24000, 2))
 
@@ -113,6 +119,6 @@ def test_a_job_is_stopped_while_its_regions_wait_to_restart(tmp_path: Path) -> N
         wait_for_events(tmp_path, "worker_lost", 1)
         job.send_signal(signal.SIGINT)
         assert job.wait(60) == 0
-    with running_job(tmp_path, FILTERED) as job:
+    with running_job(tmp_path, FILTERED, arguments=AT_ONCE) as job:
         assert job.wait(60) == 0
     assert sorted(row["x"] for row in read_rows(tmp_path / "out")) == list(range(0, 24000, 2))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.cli.command_process import run_headrace
 from tests.support.cli.worker_jobs import (
+    AT_ONCE,
     is_alive,
     read_events,
     read_rows,
@@ -155,7 +156,7 @@ def test_workers_end_when_their_coordinator_is_killed(tmp_path: Path) -> None:
         assert len(pids) == 2
         os.kill(job.pid, signal.SIGKILL)
         wait_for(lambda: not any(map(is_alive, pids)), "the end of the workers")
-    with running_job(tmp_path, COUNTED) as job:
+    with running_job(tmp_path, COUNTED, arguments=AT_ONCE) as job:
         assert job.wait(60) == 0
     check_counted_rows(tmp_path)
 
@@ -194,6 +195,6 @@ def test_a_fault_kills_the_coordinator_that_it_names(tmp_path: Path) -> None:
     with running_job(tmp_path, COUNTED, fault="coordinator: manifest.after:2") as job:
         assert job.wait(60) == -signal.SIGKILL
     assert not read_events(tmp_path, "worker_lost")
-    with running_job(tmp_path, COUNTED) as job:
+    with running_job(tmp_path, COUNTED, arguments=AT_ONCE) as job:
         assert job.wait(60) == 0
     check_counted_rows(tmp_path)

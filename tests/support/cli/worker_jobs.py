@@ -16,6 +16,9 @@ from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.support.cli.command_process import run_headrace, start_headrace
 
+AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
+"""Options of a run that computes its remaining numbers without waiting."""
+
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from headrace.cli.pipeline_tests.isolated_plan import Planner
@@ -33,12 +33,32 @@ class CaseRunner:
         """Run the variants of a test up to the first that fails."""
         start = time.perf_counter()
         name = test.test.name.reveal()
-        for variant in self.variants:
-            mismatches = VariantRun(test, self.planner, variant, self.seed).run()
+        for variant in self._list_variants(test):
+            mismatches = self._run_variant(test, variant)
             if mismatches:
+                variant, mismatches = self._find_cause(test, variant, mismatches)
                 seconds = time.perf_counter() - start
                 return CaseResult(self.file, name, seconds, mismatches, variant.name)
         return CaseResult(self.file, name, time.perf_counter() - start)
+
+    def _list_variants(self, test: BoundTest) -> Iterator[Variant]:
+        """Yield the variants; changes as they came are compared only where batches are whole."""
+        for variant in self.variants:
+            if variant.is_cut and variant.parallelism > 1 and test.has_changelogs:
+                yield variant.whole
+            yield variant
+
+    def _run_variant(self, test: BoundTest, variant: Variant) -> list[Mismatch]:
+        return VariantRun(test, self.planner, variant, self.seed).run()
+
+    def _find_cause(
+        self, test: BoundTest, variant: Variant, mismatches: list[Mismatch]
+    ) -> tuple[Variant, list[Mismatch]]:
+        """Return why a test fails in a variant: of its parallelism alone, or of the cuts."""
+        if variant.is_cut and variant.parallelism > 1:
+            found = self._run_variant(test, variant.whole)
+            return (variant.whole, found) if found else (variant, mismatches)
+        return variant, mismatches
 
     def fix(self, test: BoundTest) -> CaseResult:
         """Run a test; if it fails, find the edits with which it passes in all its variants."""

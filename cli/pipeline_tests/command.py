@@ -12,6 +12,7 @@ import click
 from headrace.cli.command_group import WholeNumber
 from headrace.cli.completion import PipelineFile
 from headrace.cli.errors import Refusal
+from headrace.cli.garbage_collection import suspend_garbage_collection
 from headrace.cli.pipeline_file import add_set_option, paint_problem
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -84,6 +85,9 @@ def test(
     options = SuiteOptions(
         tuple(files), word, junit, seed, parallelism, fix, on_spark, tuple(overrides)
     )
+    with suspend_garbage_collection():
+        import headrace.cli.pipeline_tests.case_run
+        import headrace.cli.pipeline_tests.checked_tests  # noqa: F401
     if create is not None:
         _check_create(ctx)
         ctx.exit(_create_test(options, create))

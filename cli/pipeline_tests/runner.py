@@ -1,7 +1,7 @@
 """The run of a test: its events are given to a job one by one, and its output is compared.
 
-A test runs in several variants, which must all give the expected rows: at parallelism 1 and 3, and
-with the rows of each event cut into batches at random.
+A test runs in several variants, which must all give the expected rows: at parallelism 1, and at
+parallelism 3 with the rows of each event cut into batches at random.
 """
 
 from __future__ import annotations
@@ -61,6 +61,11 @@ class Variant:
     is_cut: bool = False
     """Whether the rows of each event are cut into batches at random."""
 
+    @property
+    def whole(self) -> Variant:
+        """The variant at the same parallelism in which the rows of an event are one batch."""
+        return Variant(f"at parallelism {self.parallelism}", self.parallelism)
+
 
 def list_variants(key_groups: int, seed: int, parallelism: int | None) -> list[Variant]:
     """Return the variants of each test; with a parallelism, the one of it."""
@@ -68,8 +73,7 @@ def list_variants(key_groups: int, seed: int, parallelism: int | None) -> list[V
         return [Variant(f"at parallelism {parallelism}", parallelism)]
     most = min(3, key_groups)
     cut = f"at parallelism {most}, with rows cut at random: --seed {seed}"
-    parallel = [Variant(f"at parallelism {most}", most)] if most > 1 else []
-    return [Variant("", 1), *parallel, Variant(cut, most, is_cut=True)]
+    return [Variant("", 1), Variant(cut, most, is_cut=True)]
 
 
 @dataclass(slots=True)

@@ -130,6 +130,16 @@ class BoundTest:
             for each in event.streams
         )
 
+    @property
+    def has_changelogs(self) -> bool:
+        """Whether changes are compared as they came."""
+        return any(
+            each.written.is_changelog
+            for _, event in self.events
+            if isinstance(event, Expected)
+            for each in event.streams
+        )
+
 
 def bind_tests(
     tests: Iterable[PipelineTest], plan: nodes.Plan

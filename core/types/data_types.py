@@ -10,7 +10,8 @@ a date plus whole days is a date, while a date plus days and time is a timestamp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from headrace.core.types.lazy_dataclass import dataclass
@@ -353,6 +354,8 @@ def to_polars(type: Type) -> pl.DataType:
     """
     import polars as pl
 
+    if (atom := _get_polars_atoms().get(type)) is not None:
+        return atom
     match type:
         case Decimal(precision, scale):
             return pl.Decimal(precision, scale)
@@ -367,7 +370,15 @@ def to_polars(type: Type) -> pl.DataType:
             return pl.Map(to_polars(BOOLEAN if key == NULL else key), to_polars(value))
         case Struct(fields):
             return pl.Struct([pl.Field(field.name, to_polars(field.type)) for field in fields])
-    atoms: dict[Type, pl.DataType] = {
+    raise KeyError(type)
+
+
+@cache
+def _get_polars_atoms() -> Mapping[Type, pl.DataType]:
+    """Return the Polars types of the types without parameters."""
+    import polars as pl
+
+    return {
         BOOLEAN: pl.Boolean(),
         TINYINT: pl.Int8(),
         SMALLINT: pl.Int16(),
@@ -382,4 +393,3 @@ def to_polars(type: Type) -> pl.DataType:
         TIMESTAMP_NTZ: pl.Datetime("us"),
         NULL: pl.Null(),
     }
-    return atoms[type]

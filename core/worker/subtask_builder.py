@@ -196,6 +196,9 @@ class SubtaskBuilder:
         self._tasks_by_part: Mapping[str, nodes.Task] = {
             name: task for task in plan.tasks for name in task.parts
         }
+        self._tasks_with_same_times = {
+            id(task) for task in plan.tasks if receive_same_times(task, plan)
+        }
         self._channels = channels
 
     def build_subtasks(
@@ -375,7 +378,7 @@ class SubtaskBuilder:
         tasks = [self._tasks_by_part[edge.producer] for edge in edges]
         shared = {id(task): at for at, task in enumerate(self.plan.tasks)}
         return [
-            shared[id(task)] if receive_same_times(task, self.plan) else -at
+            shared[id(task)] if id(task) in self._tasks_with_same_times else -at
             for at, task in enumerate(tasks, 1)
         ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
@@ -69,9 +70,12 @@ class LookupJoin:
         self._kernel = ProjectionKernel(
             Columns((), {column.name: column.value for column in lookup.key})
         )
-        self.no_answers = failed_answers(0, lookup, "")
-        """The empty set of answers, for rows without any key."""
         self._key_names = tuple(column.name for column in lookup.key)
+
+    @cached_property
+    def no_answers(self) -> pl.DataFrame:
+        """The empty set of answers, for rows without any key."""
+        return failed_answers(0, self.lookup, "")
 
     def compute_keys(self, frame: pl.DataFrame) -> DistinctKeys:
         """Compute the keys of rows."""

@@ -254,7 +254,11 @@ class Plan:
 
     def part(self, name: str) -> PlanPart:
         """Return the part of that name."""
-        return next(part for part in self.parts if part.name == name)
+        return self._parts_by_name[name]
+
+    @cached_property
+    def _parts_by_name(self) -> Mapping[str, PlanPart]:
+        return {part.name: part for part in self.parts}
 
     @cached_property
     def streams(self) -> Mapping[str, Stream]:

@@ -45,15 +45,22 @@ def read_results(process: subprocess.Popen[str]) -> str:
     return "".join(lines)
 
 
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file at once: one that is written in place is empty for a moment, or for longer."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text, "utf-8")
+    new.replace(path)
+
+
 def test_a_change_of_any_file_is_noticed_until_ctrl_c(
     watching: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     assert read_results(watching).startswith("1 test: 1 passed")
-    (tmp_path / "code.py").write_text(CODE.replace("'amount')", "'amount').head(0)"), "utf-8")
+    replace_file(tmp_path / "code.py", CODE.replace("'amount')", "'amount').head(0)"))
     assert read_results(watching).startswith("1 test: 1 failed")
-    (tmp_path / "t.test.yaml").write_text(TEST.replace("[{n: 1}]", "[]"), "utf-8")
+    replace_file(tmp_path / "t.test.yaml", TEST.replace("[{n: 1}]", "[]"))
     assert read_results(watching).startswith("1 test: 1 passed")
-    (tmp_path / "t.yaml").write_text(PIPELINE.replace("from: orders", "from: order"), "utf-8")
+    replace_file(tmp_path / "t.yaml", PIPELINE.replace("from: orders", "from: order"))
     assert read_results(watching) == ""
     watching.send_signal(signal.SIGINT)
     out, err = ended(watching)

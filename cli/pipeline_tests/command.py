@@ -13,7 +13,7 @@ from headrace.cli.command_group import WholeNumber
 from headrace.cli.completion import PipelineFile
 from headrace.cli.errors import Refusal
 from headrace.cli.garbage_collection import suspend_garbage_collection
-from headrace.cli.pipeline_file import add_set_option, paint_problem
+from headrace.cli.pipeline_file import add_home_option, add_set_option, check_home, paint_problem
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ NO_TESTS_HINT = "tests stand in the pipeline's file under tests:, or in NAME.tes
     type=WholeNumber(min=1, max=1000),
     help="Write a test of the first N rows of each source.",
 )
+@click.option(
+    "--job",
+    "follows_job",
+    is_flag=True,
+    help="With --create: of the rows after the last checkpoint of the job.",
+)
+@add_home_option
 @click.option("--batch", "is_batch", is_flag=True, help="Run the tests on Spark.")
 @click.option("--both", "is_both", is_flag=True, help="Run each test here and on Spark.")
 @add_set_option
@@ -68,6 +75,8 @@ def test(
     fix: bool,
     watch: bool,
     create: int | None,
+    follows_job: bool,
+    home: str,
     is_batch: bool,
     is_both: bool,
     overrides: Sequence[str],
@@ -90,7 +99,11 @@ def test(
         import headrace.cli.pipeline_tests.checked_tests  # noqa: F401
     if create is not None:
         _check_create(ctx)
-        ctx.exit(_create_test(options, create))
+        if follows_job:
+            check_home(home)
+        ctx.exit(_create_test(options, create, home if follows_job else None))
+    if follows_job:
+        raise click.UsageError("--job goes with --create", ctx)
     if watch:
         from headrace.cli.pipeline_tests.watch import watch_tests
 
@@ -178,10 +191,18 @@ def _check_create(ctx: click.Context) -> None:
         raise click.UsageError("--create wants one pipeline or test file", ctx)
 
 
-def _create_test(options: SuiteOptions, count: int) -> int:
-    """Write a test of the first rows of a pipeline, and return the exit status. Raises Refusal."""
+def _create_test(options: SuiteOptions, count: int, root: str | None) -> int:
+    """Write a test of the first rows of a pipeline, and return the exit status. Raises Refusal.
+
+    With a folder of jobs, these are the rows after the last checkpoint of the pipeline's job.
+    """
+    from headrace.cli.control.job_lookup import find_home
     from headrace.cli.pipeline_tests.checked_tests import find_suites
-    from headrace.cli.pipeline_tests.new_test import create_test, list_lookup_steps
+    from headrace.cli.pipeline_tests.new_test import (
+        create_test,
+        list_lookup_steps,
+        read_newest_checkpoint,
+    )
     from headrace.cli.pipeline_tests.report import format_created
 
     suites = find_suites(options.files)
@@ -194,7 +215,10 @@ def _create_test(options: SuiteOptions, count: int) -> int:
     assert plan is not None, "the pipeline is valid"
     streams = frozenset(str(each.from_) for each in checked[0].checked.pipeline.sinks.values())
     runner = _build_runner(checked[0], streams, options)
-    result = create_test(suites[0], checked[0], count, runner.fix)
+    restored = None
+    if root is not None:
+        restored = read_newest_checkpoint(find_home(str(plan.name), root), plan)
+    result = create_test(suites[0], checked[0], count, runner.fix, restored)
     click.echo(format_created(result))
     for step in list_lookup_steps(plan):
         click.echo(f'write the rows of the table of "{step}", then --fix the test', err=True)

@@ -17,6 +17,8 @@ from headrace.cli.pipeline_tests.record_decoding import decode_bad_record
 from headrace.cli.pipeline_tests.report import CaseResult
 from headrace.cli.pipeline_tests.source_sample import PATIENCE_S, SourceSample, read_samples
 from headrace.core.api.failures import ConnectorError, format_refusal
+from headrace.core.api.snapshots import SnapshotError
+from headrace.core.checkpoint.manifest import RestoredCheckpoint, restore_checkpoint
 from headrace.core.pipeline.pipeline_tests.tests_loader import PipelineTestFile, find_test_path
 from headrace.core.pipeline.pipeline_tests.text_edits import EditError, append_item, apply_edits
 from headrace.core.pipeline.sections import KeyedNode
@@ -31,10 +33,25 @@ from headrace.core.testing.row_text import RowWriter, UnwritableValue, write_tex
 from headrace.core.testing.typed_rows import list_record_columns
 from headrace.core.testing.visible_rows import Row
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.state.storage.home import Home
+from headrace.state.storage.remote.checkpoint_repository import open_repository
 
 Run: TypeAlias = "Callable[[BoundTest], CaseResult]"
 """Runs a test, and finds the edits with which it passes."""
 WORDS = {*EVENT_WORDS, "checkpoint", "restart", "savepoint"}
+
+
+def read_newest_checkpoint(home: Home, plan: Plan) -> RestoredCheckpoint:
+    """Read the newest checkpoint of a job, which may run meanwhile. Raises Refusal."""
+    try:
+        store = open_repository(home).open_read_only()
+        number = max(store.list_checkpoints(), default=None) if store else None
+        if store is None or number is None:
+            hint = "without --job, the test has the first rows of the sources"
+            raise Refusal(f'the job "{home.name}" has no checkpoint', hint)
+        return restore_checkpoint(number, store.read_manifest(number), plan)
+    except SnapshotError as error:
+        raise Refusal(error.message) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +64,31 @@ class NewTest:
     name: str
 
 
-def create_test(suite: Suite, checked: CheckedTests, limit: int, run: Run) -> CaseResult:
+def create_test(
+    suite: Suite,
+    checked: CheckedTests,
+    limit: int,
+    run: Run,
+    restored: RestoredCheckpoint | None = None,
+) -> CaseResult:
     """Write a test of the first rows of the sources into its file, with what then comes.
 
-    If the test fails, nothing is written. Raises Refusal.
+    With a checkpoint of the job, these are the rows after it. If the test fails, nothing is
+    written. Raises Refusal.
     """
     plan, loaded = checked.checked.plan, checked.checked.loaded_pipeline
     assert plan is not None, "the pipeline is valid"
     try:
-        samples = read_samples(plan, loaded.folder, limit)
+        splits = None if restored is None else restored.restored_state.splits
+        samples = read_samples(plan, loaded.folder, limit, splits)
     except ConnectorError as error:
         raise Refusal(format_refusal(error), error.hint, error.exit_status) from None
     if not any(each.rows or each.bad_records for each in samples):
         hint = f"a source is left after {PATIENCE_S:.0f} s without rows"
         raise Refusal("the sources gave no rows", hint)
     try:
-        new = append_test(suite, checked, samples)
+        after = "" if restored is None else f" after checkpoint {restored.number}"
+        new = append_test(suite, checked, samples, after)
     except UnwritableValue as error:
         raise Refusal(f"no test can be made of these rows: {error}") from None
     file = PipelineTestFile(Path(new.file.name), Path(suite.pipeline), new.tests)
@@ -79,14 +105,17 @@ def create_test(suite: Suite, checked: CheckedTests, limit: int, run: Run) -> Ca
     return replace(result, fixed=[(test.test.location, test.test.name.reveal())])
 
 
-def append_test(suite: Suite, checked: CheckedTests, samples: Sequence[SourceSample]) -> NewTest:
+def append_test(
+    suite: Suite, checked: CheckedTests, samples: Sequence[SourceSample], after: str = ""
+) -> NewTest:
     """Append a test of these rows, which expects no rows, to the text of its file.
 
-    The file is the test file, if there is one, or the pipeline if it has tests; else a new test
-    file beside the pipeline. Raises Refusal, UnwritableValue.
+    `after` says in its name where the rows begin. The file is the test file, if there is one, or
+    the pipeline if it has tests; else a new test file beside the pipeline. Raises Refusal,
+    UnwritableValue.
     """
     file = _read_file(suite, checked)
-    name = _choose_name(samples, {str(each.test.name) for each in checked.tests})
+    name = _choose_name(samples, after, {str(each.test.name) for each in checked.tests})
     root, _ = compose_document(file)
     tests = _find_tests(root)
     assert tests is not None, file.name
@@ -121,10 +150,10 @@ def _find_tests(root: object) -> KeyedNode | None:
     return None if entry is None else KeyedNode(Text(entry.key.value, entry.key), entry.value)
 
 
-def _choose_name(samples: Sequence[SourceSample], taken: Collection[str]) -> str:
+def _choose_name(samples: Sequence[SourceSample], after: str, taken: Collection[str]) -> str:
     """Return a name that no other test has."""
     count = max(each.row_count for each in samples)
-    name = f"the first {count} rows" if count != 1 else "the first row"
+    name = (f"the first {count} rows" if count != 1 else "the first row") + after
     numbers = (f"{name}, {number}" for number in range(2, len(taken) + 3))
     return next(each for each in (name, *numbers) if each not in taken)
 

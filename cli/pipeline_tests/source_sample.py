@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -13,8 +13,8 @@ from headrace.connectors.registry import REGISTRY
 from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.kernel_executor import open_executors
 from headrace.core.api.run_context import RunContext
-from headrace.core.api.sources import Chunk, SplitReader
-from headrace.core.api.splits import Split
+from headrace.core.api.sources import Chunk, SourceCoordinator, SplitReader
+from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.plan import Plan, nodes
 from headrace.core.testing.typed_rows import list_record_columns
@@ -48,16 +48,26 @@ class SourceSample:
         self.bad_records += [each.raw for each in chunk.bad_records[:left]]
 
 
-def read_samples(plan: Plan, folder: Path, limit: int) -> Sequence[SourceSample]:
+def read_samples(
+    plan: Plan,
+    folder: Path,
+    limit: int,
+    restored: Mapping[str, Mapping[Split, Progress]] | None = None,
+) -> Sequence[SourceSample]:
     """Read up to that number of rows of each source; no position is published or stored.
 
-    Raises ConnectorError.
+    `restored` has the progress of sources after which to begin, by split. Raises ConnectorError.
     """
 
     async def read() -> Sequence[SourceSample]:
         sources = (part for part in plan if isinstance(part, nodes.Source))
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_read_sample(each, context, limit)) for each in sources]
+            tasks = [
+                group.create_task(
+                    _read_sample(each, context, limit, (restored or {}).get(each.name))
+                )
+                for each in sources
+            ]
         return [task.result() for task in tasks]
 
     with open_executors() as (executor, _):
@@ -75,20 +85,24 @@ def _find_first(error: BaseException) -> BaseException:
     return error
 
 
-async def _read_sample(source: nodes.Source, context: RunContext, limit: int) -> SourceSample:
+async def _read_sample(
+    source: nodes.Source,
+    context: RunContext,
+    limit: int,
+    restored: Mapping[Split, Progress] | None,
+) -> SourceSample:
     side = REGISTRY[source.connector].source
     assert side is not None and side.open is not None and side.open_readers is not None
     sample = SourceSample(source)
     with attribute_errors_to(source.name):
         coordinator = side.open(source, context)
         try:
-            found = await coordinator.discover_splits(first=True)
-            splits = [replace(each, number=number) for number, each in enumerate(found)]
+            splits = await _find_splits(coordinator, restored)
             link = CoordinatorLink(coordinator.answer, await coordinator.describe_for_workers())
             readers = side.open_readers(source, context, link)
             reader = readers.create_reader()
             try:
-                reader.assign([(each, each.start_position) for each in splits], last=True)
+                reader.assign(splits, last=True)
                 await _fill_sample(sample, reader, limit)
             finally:
                 await reader.close()
@@ -96,6 +110,25 @@ async def _read_sample(source: nodes.Source, context: RunContext, limit: int) ->
         finally:
             await coordinator.close()
     return sample
+
+
+async def _find_splits(
+    coordinator: SourceCoordinator, restored: Mapping[Split, Progress] | None
+) -> list[tuple[Split, Position]]:
+    """Return the splits to read, numbered from 0, each with the position to begin at."""
+    found: list[tuple[Split, Position]]
+    if restored is None:
+        splits = await coordinator.discover_splits(first=True)
+        found = [(split, split.start_position) for split in splits]
+    else:
+        before = await coordinator.restore(restored)
+        found = [(split, each.position) for split, each in before.items() if not each.is_finished]
+        if (interval_s := coordinator.discovery_interval_s) is not None:
+            await coordinator.discover_splits(first=False)
+            await asyncio.sleep(min(interval_s, PATIENCE_S))  # what still grows is no split yet
+            splits = await coordinator.discover_splits(first=False)
+            found += [(split, split.start_position) for split in splits if split not in before]
+    return [(replace(split, number=at), position) for at, (split, position) in enumerate(found)]
 
 
 async def _fill_sample(sample: SourceSample, reader: SplitReader, limit: int) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli.command_line import Headrace
+from tests.support.cli.command_process import start_headrace
+from tests.support.cli.processes import limited
 from tests.support.cli.tested_pipelines import BATCHED, HEAD
+from tests.support.cli.worker_jobs import wait_for
 
 FILES = HEAD.replace(
     'kafka: {brokers: "localhost:9092", topic: orders, group: shop}',
@@ -175,3 +179,46 @@ def test_tests_in_brackets_are_left_as_they_are(headrace: Headrace) -> None:
     write(f"{FILES}tests: [{{name: t, expect: {{late: []}}}}]\n")
     ran = headrace("test", "shop.yaml", "--create", "2")
     assert (ran.status, "the list is written in brackets" in ran.err) == (2, True)
+
+
+JOB = """\
+name: shop
+settings: {checkpoint: {every: 100ms}}
+sources:
+  orders:
+    files: {path: "in/*.json", watch: 100ms}
+    schema: {id: int}
+steps:
+  totals: {from: orders, aggregate: {n: count(*)}}
+sinks:
+  seen: {from: orders, files: {path: seen}}
+  out: {from: totals, files: {path: out}, format: json}
+"""
+
+
+def test_a_test_is_made_of_the_rows_after_the_last_checkpoint_of_a_job(headrace: Headrace) -> None:
+    write(JOB, a='{"id": 1}\n{"id": 2}\n')
+    ran = headrace("test", "shop.yaml", "--create", "5", "--job")
+    assert (ran.status, ran.err.splitlines()[0]) == (
+        2,
+        'headrace: there is no job "shop" in .headrace',
+    )
+    with limited(start_headrace("run", "shop.yaml", "--quiet", cwd=Path.cwd())) as job:
+        wait_for(lambda: any(Path("seen").glob("*.jsonl")), "the first checkpoint")
+        job.send_signal(signal.SIGSTOP)  # it runs, and reads nothing more
+        Path("in/b.json").write_text('{"id": 3}\n', "utf-8")
+        ran = headrace("test", "shop.yaml", "--create", "5", "--job")
+        job.kill()
+    assert ran.status == 0, ran.out + ran.err
+    assert ran.out.startswith("created: the first row after checkpoint ")
+    made = Path("shop.test.yaml").read_text("utf-8")
+    assert "    given:\n      - orders:\n          - {id: 3}\n" in made
+    assert "totals: [{n: 1}]" in made
+    assert headrace("test").err.startswith("1 test: 1 passed")
+
+
+def test_job_goes_with_create(headrace: Headrace) -> None:
+    write()
+    ran = headrace("test", "shop.yaml", "--job")
+    assert ran.status == 2
+    assert "--job goes with --create" in ran.err

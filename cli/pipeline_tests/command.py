@@ -129,8 +129,15 @@ def _run_tests(options: SuiteOptions) -> int:
     """Run the tests, print those that fail, and return the exit status. Raises Refusal."""
     from headrace.cli.pipeline_tests.checked_tests import find_suites, select_tests
     from headrace.cli.pipeline_tests.file_update import write_edits
-    from headrace.cli.pipeline_tests.report import format_result, format_summary, write_junit
+    from headrace.cli.pipeline_tests.report import (
+        check_junit_path,
+        format_result,
+        format_summary,
+        write_junit,
+    )
 
+    if options.junit is not None:
+        check_junit_path(options.junit)
     checked = _check_suites(find_suites(options.files or (".",)), options)
     if checked is None:
         return 2

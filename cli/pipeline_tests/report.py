@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
 import click
 
+from headrace.cli.errors import Refusal
 from headrace.core.errors.problems import Location
 from headrace.core.errors.rendering import escape_unprintable, format_count
 from headrace.core.pipeline.pipeline_tests.text_edits import TextEdit
@@ -91,6 +93,13 @@ def format_summary(results: Sequence[CaseResult], seconds: float) -> str:
         counts[each.outcome] += 1
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return f"{format_count(len(results), 'test')}: {said}, in {seconds:.1f} s"
+
+
+def check_junit_path(path: str) -> None:
+    """Check that a JUnit file can be written, before the tests run. Raises Refusal."""
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise Refusal(f'--junit: there is no folder "{folder}"', "make it first")
 
 
 def write_junit(path: str, results: Sequence[CaseResult]) -> None:

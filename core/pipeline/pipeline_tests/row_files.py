@@ -49,15 +49,18 @@ def read_row_file(path: Path, named: Text) -> tuple[GivenRow, ...]:
             raise WrongRowFile(f"{format_path(path)} is larger than {MAX_BYTES >> 20} MB")
         return tuple(READERS[path.suffix](path, named))
     except FileNotFoundError:
-        raise WrongRowFile(f"there is no file {format_path(path)}", _suggest_file(path)) from None
+        raise WrongRowFile(
+            f"there is no file {format_path(path)}", _suggest_file(path, named)
+        ) from None
     except OSError as error:
         reason = (error.strerror or "unknown reason").lower()
         raise WrongRowFile(f"{format_path(path)} cannot be read: {reason}") from None
 
 
-def _suggest_file(path: Path) -> str:
+def _suggest_file(path: Path, named: Text) -> str:
     names = os.listdir(path.parent) if path.parent.is_dir() else ()
     near = find_nearest_file(path.name, names)
+    near = near and os.path.join(os.path.dirname(named.reveal()), near)
     return f'did you mean "{near}"?' if near else "the path starts at the folder of the test's file"
 
 

@@ -99,7 +99,7 @@ def test_files_are_named_from_the_folder_of_the_test_file(headrace: Headrace) ->
             None,
             ['shop.yaml:16:17: test "t": there is no file data/x.csv', "the path starts"],
         ),
-        ("oders.csv", None, ['did you mean "orders.csv"?']),
+        ("oders.csv", None, ['did you mean "data/orders.csv"?']),
         ("x.csv", "", ["shop.yaml:16:17: ", "data/x.csv has no header"]),
         ("x.csv", "user\na,b\n", ["data/x.csv:2:1: ", "wanted 1 value, as in the header, got 2"]),
         ("x.csv", "usr,user\nc,a\nc,b\n", ["data/x.csv:1:1: ", 'no column "usr"']),

@@ -296,6 +296,9 @@ def test_one_word_selects_tests_and_a_junit_file_has_a_case_of_each(headrace: He
         text += f"  - name: {name}\n    date: 2026-01-31\n{body}"
     Path("shop.yaml").write_text(text, "utf-8")
     assert headrace("test", "-k", "WELL").status == 0
+    ran = headrace("test", "--junit", "no/junit.xml")
+    assert (ran.status, ran.out) == (2, "")
+    assert '--junit: there is no folder "no"' in ran.err
     ran = headrace("test", "--junit", "junit.xml")
     assert ran.status == 1
     assert ran.err.startswith("2 tests: 1 passed, 1 failed, in ")

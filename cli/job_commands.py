@@ -28,6 +28,9 @@ STATUS_COLOURS = {
     "running": "green",
     "stopped": "dim",
     "restarting": "bold red",
+    "waiting": "bold red",
+    "failed": "bold red",
+    "invalid": "bold red",
     "damaged": "bold red",
 }
 
@@ -44,12 +47,15 @@ def jobs(as_json: bool, home: str) -> None:
 
     They are the jobs of one home: --home, or .headrace in this folder. Rates are over the last five
     to ten seconds. A job that was stopped or killed resumes from its newest checkpoint when its
-    pipeline is run again. Runs without checkpoints (--limit, standard input) are not listed.
+    pipeline is run again. Runs without checkpoints (--limit, standard input) are not listed. With a
+    server (serve), its jobs are listed that wait for a restart, have failed or are done, and the
+    pipelines of its folder that are new.
     """
     from headrace.cli.control.job_list import list_jobs
+    from headrace.cli.server.server_client import add_served_jobs
 
     check_home(home)
-    entries = list_jobs(home)
+    entries = add_served_jobs(list_jobs(home), home)
     if as_json:
         import orjson
 
@@ -164,7 +170,11 @@ def stop(ctx: click.Context, job: str, to: str | None, drain: bool, now: bool, h
         from headrace.cli.control.client import find_client
         from headrace.cli.control.job_lookup import resolve_savepoint_folder
         from headrace.cli.control.operation_wait import report_silence
+        from headrace.cli.server.server_client import cancel_restart
 
+        if cancel_restart(job, home):
+            click.echo(f"{job} was waiting for its restart, and stays stopped", err=True)
+            return
         client = find_client(job, home)
         with report_silence(client.home):
             client.wait_for_job(lambda: "there is nothing to stop")
@@ -200,29 +210,24 @@ def _stop_at_once(job: str, home: str) -> None:
     with report_unsent(job):
         from headrace.cli.control.client import find_client
         from headrace.cli.control.immediate_stop import stop_at_once
+        from headrace.cli.control.job_lookup import find_newest_checkpoint
+        from headrace.cli.server.server_client import cancel_restart
 
+        if cancel_restart(job, home):
+            click.echo(f"{job} was waiting for its restart, and stays stopped", err=True)
+            return
         client = find_client(job, home)
     stop_at_once(client)
-    number = _find_newest_checkpoint(client.home)
+    number = find_newest_checkpoint(client.home)
     then = "starts from scratch" if number is None else f"resumes from checkpoint {number}"
     click.echo(f"{client.home.name} was stopped at once; the next run {then}", err=True)
 
 
-def _find_newest_checkpoint(home: Home) -> int | None:
-    """Return the newest checkpoint of a job that has ended; None if there is none to be found."""
-    from headrace.core.api.snapshots import SnapshotError
-    from headrace.state.storage.remote.checkpoint_repository import open_repository
-
-    try:
-        store = open_repository(home).open_read_only()
-        return max(store.list_checkpoints(), default=None) if store else None
-    except SnapshotError:
-        return None
-
-
 def _describe_leftovers(home: Home) -> str:
     """Return a hint for a job that has ended without the requested savepoint."""
-    number = _find_newest_checkpoint(home)
+    from headrace.cli.control.job_lookup import find_newest_checkpoint
+
+    number = find_newest_checkpoint(home)
     if number is None:
         return f"{home.name} has stopped"
     return f"{home.name} has stopped at checkpoint {number}; {_describe_export(home)}"
@@ -230,9 +235,9 @@ def _describe_leftovers(home: Home) -> str:
 
 def _describe_export(home: Home) -> str:
     """Return a hint for a job that does not run, and so takes no savepoint."""
-    from headrace.cli.control.job_lookup import format_command
+    from headrace.cli.control.job_lookup import find_newest_checkpoint, format_command
 
-    number = _find_newest_checkpoint(home)
+    number = find_newest_checkpoint(home)
     if number is None:
         return "it has no checkpoint to make a savepoint of"
     export = format_command("state export", home)

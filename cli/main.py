@@ -27,6 +27,7 @@ from headrace.cli.pipeline_tests.command import test as test_command
 from headrace.cli.process_setup import exit_on_interrupt, raise_on_interrupt
 from headrace.cli.run import run as run_command
 from headrace.cli.schema import schema
+from headrace.cli.server.commands import logs, restart, serve, submit, upgrade
 from headrace.cli.shell_query.command import query
 from headrace.cli.simulation.command import simulate
 from headrace.cli.state.state_commands import state
@@ -56,6 +57,7 @@ def headrace() -> None:
 COMMANDS = (
     *(new, validate, test_command, simulate, explain, run_command, query),
     *(jobs, savepoint, stop, rescale, state),
+    *(serve, submit, logs, restart, upgrade),
     *(functions, schema, completion),
 )
 for command in COMMANDS:

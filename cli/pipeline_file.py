@@ -95,8 +95,13 @@ class CheckedPipeline:
         return None if plan.parts == self.plan.parts else (loaded, plan)
 
 
-def check_pipeline(path: str, overrides: Sequence[str]) -> CheckedPipeline:
-    """Load and plan the pipeline of a file. User errors are problems, not exceptions."""
+def check_pipeline(
+    path: str, overrides: Sequence[str], text_path: str | None = None
+) -> CheckedPipeline:
+    """Load and plan the pipeline of a file. User errors are problems, not exceptions.
+
+    With `text_path`, its text is read from there.
+    """
     from headrace.cli.process_limits import check_loading_limits
 
     check_loading_limits()
@@ -104,7 +109,7 @@ def check_pipeline(path: str, overrides: Sequence[str]) -> CheckedPipeline:
     from headrace.core.pipeline.loader import load_pipeline
     from headrace.core.plan import build_plan
 
-    loaded = load_pipeline(path, REGISTRY, overrides=overrides)
+    loaded = load_pipeline(path, REGISTRY, overrides=overrides, text_path=text_path)
     plan, problems = build_plan(loaded)
     return CheckedPipeline(path, loaded, plan, problems)
 

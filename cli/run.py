@@ -105,6 +105,13 @@ WITHOUT_WORKERS = "a run with --limit or of standard input has no workers"
     default="text",
     help="json is for programs: one object per line, on standard error.",
 )
+@click.option(
+    "--log-file",
+    metavar="FILE",
+    help="Append standard output and standard error to this file; at 10 MB it becomes FILE.1, then "
+    "FILE.2 and FILE.3.",
+)
+@click.option("--text", hidden=True, help="Read the text of the pipeline from this file.")
 @click.pass_context
 def run(ctx: click.Context, /, **parameters: Any) -> None:
     """Run a pipeline.
@@ -122,6 +129,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     rows, and becomes visible when all are written. The first Ctrl-C stops it; nothing is written.
     """
     from headrace.cli.process_limits import check_process_limits
+    from headrace.cli.server.log_rotation import open_log
     from headrace.core.job.signals import SignalHandler
 
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
@@ -129,6 +137,8 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     options = RunOptions.from_parameters(parameters)
     if conflict := options.find_conflict():
         raise click.UsageError(conflict, ctx)
+    if options.log_file is not None:
+        ctx.ensure_object(ExitStack).enter_context(open_log(options.log_file))
     with suspend_garbage_collection():
         check_process_limits(spark=options.batch)
         checked, report = _load_pipeline(options, signals)
@@ -250,7 +260,7 @@ def _load_pipeline(
 
     report = choose_report(options.pipeline, options.log, quiet=options.quiet)
     signals.announce_with(report.report_stopping)
-    checked = check_pipeline(options.pipeline, options.settings)
+    checked = check_pipeline(options.pipeline, options.settings, options.text)
     for problem in checked.problems:
         report.report_problem(problem)
     return checked, report

@@ -40,6 +40,10 @@ class RunOptions:
     http_host: tuple[str, ...]
     quiet: bool
     log: str
+    log_file: str | None
+    """The file that standard output and standard error are written to."""
+    text: str | None
+    """The file with the pipeline's text, if it is not the pipeline's file."""
     folder: Path
     """The pipeline's folder, absolute as the home: user code may change the working directory."""
 
@@ -48,7 +52,9 @@ class RunOptions:
         """Build the options, with paths as they are before any user code runs."""
         home = os.path.abspath(parameters["home"])
         folder = Path(os.path.abspath(parameters["pipeline"])).parent
-        return cls(**(parameters | {"home": home, "folder": folder}))
+        log = parameters["log_file"]
+        log_file = None if log is None else os.path.abspath(log)
+        return cls(**(parameters | {"home": home, "folder": folder, "log_file": log_file}))
 
     @property
     def settings(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ HOME_TIMEOUT_S = 1.5
 
 PAUSE_S = 0.05
 
-EXIT_STATUSES = {400: 2, 404: 2, 405: 2, 409: 3, 413: 2, 415: 2}
+EXIT_STATUSES = {400: 2, 404: 2, 405: 2, 409: 3, 412: 3, 413: 2, 415: 2, 422: 2}
 """Exit statuses of rejected requests by HTTP status; 1 for all others."""
 
 
@@ -86,6 +86,7 @@ class JobClient:
         path: str,
         body: Mapping[str, object] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Document]:
         """Send a request; return the status and the document.
 
@@ -96,7 +97,7 @@ class JobClient:
         try:
             connection.connect()
             self.process_id = job_socket.find_listener_process(connection.sock)
-            connection.request(method, path, data, {"Content-Type": JSON_TYPE})
+            connection.request(method, path, data, {"Content-Type": JSON_TYPE, **(headers or {})})
             response = connection.getresponse()
             return response.status, orjson.loads(response.read())
         except (FileNotFoundError, ConnectionRefusedError):

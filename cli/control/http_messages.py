@@ -26,12 +26,17 @@ REASON_PHRASES = {
     200: "OK",
     202: "Accepted",
     400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     409: "Conflict",
+    412: "Precondition Failed",
     413: "Content Too Large",
     415: "Unsupported Media Type",
     421: "Misdirected Request",
+    422: "Unprocessable Content",
+    428: "Precondition Required",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
@@ -71,6 +76,7 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, object] = field(default_factory=dict)
     path_values: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

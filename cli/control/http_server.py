@@ -213,7 +213,7 @@ async def _read_request(
     if hosts is not None:
         check_host(head, hosts)
     body = parse_body(head, await reader.readexactly(head.length))
-    return Request(head.method, head.path, head.query, body)
+    return Request(head.method, head.path, head.query, body, headers=head.headers)
 
 
 async def _wait_for_disconnect(reader: asyncio.StreamReader) -> None:

@@ -39,6 +39,8 @@ def stop_at_once(client: JobClient) -> None:
     """End the process of a job, and wait for its end. Raises Refusal."""
     pid = _find_process(client)
     process = open_process(pid)
+    with suppress(OSError):
+        client.home.mark_immediate_stop()
     try:
         if _request_stop(client) and _wait_for_end(client, END_TIMEOUT_S):
             return

@@ -57,6 +57,23 @@ def _format_command(command: str, root: str, *arguments: str) -> str:
     return f"headrace {command} {shlex.join([*arguments, *place])}".rstrip()
 
 
+def resolve_job_name(job: str) -> str:
+    """Return the name of a job, given its name or its pipeline's file. Raises Refusal."""
+    return _read_pipeline_name(job) if os.path.isfile(job) else job
+
+
+def find_newest_checkpoint(home: Home) -> int | None:
+    """Return the newest checkpoint of a job that has ended; None if there is none to be found."""
+    from headrace.core.api.snapshots import SnapshotError
+    from headrace.state.storage.remote.checkpoint_repository import open_repository
+
+    try:
+        store = open_repository(home).open_read_only()
+        return max(store.list_checkpoints(), default=None) if store else None
+    except SnapshotError:
+        return None
+
+
 def is_home(home: Home) -> bool:
     """Whether it is the home of a job; a copied home may have only its checkpoints."""
     has_lock = os.path.exists(os.path.join(home.folder, names.LOCK))

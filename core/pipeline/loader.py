@@ -75,10 +75,14 @@ def load_pipeline(
     *,
     overrides: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    text_path: str | Path | None = None,
 ) -> LoadedPipeline:
-    """Load a pipeline; `overrides` are the arguments of `--set`. User errors are never raised."""
+    """Load a pipeline; `overrides` are the arguments of `--set`. User errors are never raised.
+
+    The text may be stored at `text_path`; it means the same as if it were in the file at `path`.
+    """
     env = dict(os.environ if env is None else env)
-    document, problems = read_source_file(path)
+    document, problems = read_source_file(path, text_path)
     inputs = PipelineInputs(Path(path), document, tuple(overrides), env, {})
     return _load_inputs(inputs, connectors, problems)
 

@@ -126,11 +126,24 @@ class Home:
                 self._refuse_links()
                 self._refuse_savepoints()
                 self._prepare()
+                self.clear_immediate_stop()
             yield killed
 
     def find_holder(self) -> tuple[bool, LockHolder | None]:
         """Return whether a process holds the lock, and the present or last holder."""
         return find_holder(self.disk, os.path.join(self.folder, names.LOCK))
+
+    def mark_immediate_stop(self) -> None:
+        """Mark that the run is to end at once: whoever watches its process does not restart it."""
+        self.disk.write(os.path.join(self.folder, names.STOPPED), ())
+
+    def was_stopped_at_once(self) -> bool:
+        """Return whether the last run was to end at once."""
+        return self.disk.get_size(os.path.join(self.folder, names.STOPPED)) is not None
+
+    def clear_immediate_stop(self) -> None:
+        """Remove the mark, before the next run."""
+        self.disk.remove(os.path.join(self.folder, names.STOPPED))
 
     def ensure_job_id(self, since: str, new: Callable[[], str] = lambda: uuid.uuid4().hex) -> str:
         """Return the job's id, created if there is none yet.

@@ -6,6 +6,7 @@
              / state                                live state of an attempt; removed at each start
              / elsewhere.json                       where its checkpoints are, if they are not here
              / control.sock                         control socket of a running job
+             / stopped                              the last run was to end at once
              / control.new                          a private folder, in which the socket is created
              / notes / name.json                    notes of a source or sink
              / discarded                            a former `checkpoints`, being removed
@@ -44,6 +45,7 @@ SAVEPOINT = "savepoint.json"
 """The document of a savepoint, which is never part of a home."""
 REMOVED_FOLDERS = (DISCARDED, STATE, RENEWED, CHECKPOINTS)
 """The folders of a home that a run may remove."""
+STOPPED = "stopped"
 CONTROL, CONTROL_NEW = "control.sock", "control.new"
 TEMPORARY_SUFFIX = ".tmp"
 

@@ -81,11 +81,16 @@ INVISIBLE_CHARACTERS = re.compile(
 )
 
 
-def read_source_file(path: str | Path) -> tuple[SourceText | None, list[Problem]]:
-    """Return the text without a byte order mark; or None and the problem."""
+def read_source_file(
+    path: str | Path, text_path: str | Path | None = None
+) -> tuple[SourceText | None, list[Problem]]:
+    """Return the text without a byte order mark; or None and the problem.
+
+    A text that is stored in another file has positions in `path` all the same.
+    """
     name = format_path(path)
     try:
-        with open(path, "rb") as opened:
+        with open(text_path or path, "rb") as opened:
             content = opened.read(MAX_TESTED_BYTES + 1)
     except (OSError, ValueError) as error:
         return None, [_make_read_problem(Path(path), name, error)]

@@ -1,0 +1,173 @@
+"""Commands of the server: `headrace serve` starts it; the others are requests to it."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from headrace.cli.command_group import WholeNumber
+from headrace.cli.completion import JobName, PipelineFile
+from headrace.cli.errors import Refusal
+from headrace.cli.pipeline_file import DEFAULT_HOME, add_home_option
+
+KEPT_RUNS = 100
+SHOWN_LINES = 100
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, exists=True))
+@click.option("--leave-jobs", is_flag=True, help="Let the jobs run on when the server ends.")
+@click.option("--watch", is_flag=True, help="Start pipelines that are new in the folder.")
+@click.option(
+    "--keep",
+    type=WholeNumber(1),
+    default=KEPT_RUNS,
+    show_default=True,
+    help="The runs that the history has.",
+)
+def serve(folder: str, leave_jobs: bool, watch: bool, keep: int) -> None:
+    """Run the pipelines of a folder, each in a process of its own.
+
+    The home of the jobs is DIR/.headrace. The first server starts all pipelines of the folder;
+    later ones start the jobs that ran. A job that ended with exit status 1 or by a signal is
+    started again, after a growing delay; after 2 and 3 it is not. Ctrl-C or SIGTERM stops the jobs
+    with a checkpoint; the second one ends them at once. If the server is killed, the jobs run on,
+    and the next server takes them over.
+    """
+    from headrace.cli.server.home_server import ServeOptions, serve
+    from headrace.cli.server.job_process import check_system
+
+    check_system()
+    path = os.path.abspath(folder)
+    options = ServeOptions(path, leave_jobs, watch, keep)
+    serve(options, os.path.join(path, DEFAULT_HOME), lambda line: click.echo(line, err=True))
+
+
+@click.command()
+@click.argument("pipeline", type=PipelineFile(), metavar="FILE")
+@add_home_option
+def submit(pipeline: str, home: str) -> None:
+    """Start a pipeline on the server.
+
+    A file outside of the server's folder is copied into it, and its paths are relative to that
+    folder. A pipeline whose job runs is refused: `upgrade` replaces its version.
+    """
+    from headrace.cli.server.server_client import CHECK_TIMEOUT_S, ServerClient
+
+    body = {"file": os.path.abspath(pipeline), "text": _read_pipeline(pipeline)}
+    client = ServerClient(home)
+    job = client.send_request("POST", "/v1/jobs", body, timeout_s=CHECK_TIMEOUT_S)
+    click.echo(f"{job['name']} is started", err=True)
+
+
+@click.command()
+@click.argument("job", type=JobName())
+@click.option("-f", "--follow", is_flag=True, help="Print lines as they come, until Ctrl-C.")
+@click.option(
+    "-n",
+    "--lines",
+    type=WholeNumber(0),
+    default=SHOWN_LINES,
+    show_default=True,
+    help="The number of last lines.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the lines as the job has written them."
+)
+@add_home_option
+def logs(job: str, follow: bool, lines: int, as_json: bool, home: str) -> None:
+    """Print the log of a job of the server, which need not run."""
+    from itertools import chain
+
+    from headrace.cli.control.job_lookup import resolve_job_name
+    from headrace.cli.server.log_output import follow_log, format_line, iterate_last_lines
+    from headrace.cli.server.server_folder import ServerFolder
+
+    name = resolve_job_name(job)
+    path = ServerFolder(home).get_log_path(name)
+    if not os.path.exists(path):
+        raise Refusal(f"there is no log of {name} in {home}", "headrace serve writes logs")
+    last = iterate_last_lines(path, lines)
+    for line in chain(last, follow_log(path)) if follow else last:
+        text = line.decode("utf-8", "replace").rstrip("\n") if as_json else format_line(line)
+        click.echo(text)
+
+
+@click.command()
+@click.argument("job", type=JobName())
+@click.option("--from-savepoint", metavar="PATH", help="Resume from this savepoint.")
+@click.option("--fresh", is_flag=True, help="Start from scratch: remove the job's checkpoints.")
+@add_home_option
+@click.pass_context
+def restart(
+    ctx: click.Context, job: str, from_savepoint: str | None, fresh: bool, home: str
+) -> None:
+    """Stop a job of the server with a checkpoint, and start it again.
+
+    It resumes from its newest checkpoint, in the version that ran. A job that is not running is
+    started; one whose input has ended only with --fresh.
+    """
+    from headrace.cli.control.job_lookup import resolve_job_name
+    from headrace.cli.server.server_client import ServerClient
+    from headrace.core.api.storage_url import is_url
+
+    if fresh and from_savepoint is not None:
+        raise click.UsageError("wanted one of --fresh and --from-savepoint", ctx)
+    name, body = resolve_job_name(job), dict[str, object]()
+    if from_savepoint is not None:
+        is_remote = is_url(from_savepoint)
+        body["savepoint"] = from_savepoint if is_remote else os.path.abspath(from_savepoint)
+    if fresh:
+        body["fresh"] = True
+    result = ServerClient(home).carry_out(name, "restart", body, lambda words: None)
+    number = result["checkpoint"]
+    start = "starts from scratch" if number is None else f"has resumed from checkpoint {number}"
+    click.echo(f"{name} {start}", err=True)
+    for sink, rows in result["again"].items():
+        click.echo(f"sink {sink}: up to {rows:,} rows are written again", err=True)
+
+
+@click.command()
+@click.argument("job", type=JobName())
+@click.argument("pipeline", type=PipelineFile(), metavar="FILE")
+@add_home_option
+def upgrade(job: str, pipeline: str, home: str) -> None:
+    """Replace the version of a job of the server by that of a file.
+
+    The new version must be able to resume from the job's newest checkpoint. The job is stopped with
+    a savepoint, and the new version resumes. If that fails before its first checkpoint is complete,
+    the version before is started again: exit status 1. 3: the upgrade is refused, and the job has
+    not been stopped.
+    """
+    from headrace.cli.control.job_lookup import resolve_job_name
+    from headrace.cli.server.server_client import ServerClient
+
+    name = resolve_job_name(job)
+    body = {"file": os.path.abspath(pipeline), "text": _read_pipeline(pipeline)}
+    result = ServerClient(home).carry_out(
+        name, "upgrade", body, lambda words: click.echo(f"{name}: {words}", err=True)
+    )
+    if result["savepoint"]:
+        number, sinks = result["checkpoint"], result["at_least_once"]
+        also = f"; {', '.join(sinks)} also repeat rows after any restart" if sinks else ""
+        click.echo(
+            f"{name} is upgraded; a return to its savepoint writes the rows after checkpoint "
+            f"{number} again{also}",
+            err=True,
+        )
+        click.echo(result["savepoint"])
+    else:
+        click.echo(f"{name} is upgraded", err=True)
+
+
+def _read_pipeline(path: str) -> str:
+    """Read the text of a pipeline. Raises Refusal."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError:
+        raise Refusal(f"{path} is not UTF-8", "headrace validate shows where") from None
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise Refusal(f"{path}: {why}", "wanted the file of a pipeline") from None

@@ -1,0 +1,249 @@
+"""API of the server: jobs, their logs and history, and requests that change them.
+
+Below /v1/jobs/NAME are also the routes of the job's own API, to which requests are forwarded. A
+request that changes a job names the generation that its client has seen, in the header If-Match.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
+from headrace.cli.control.http_server import HttpRoute
+from headrace.cli.control.job_list import JobEntry, list_jobs
+from headrace.cli.server.job_changes import JobChanges
+from headrace.cli.server.job_forwarding import forward_request
+from headrace.cli.server.pipeline_files import PipelineFiles
+from headrace.cli.server.run_history import summarize_history
+from headrace.cli.server.run_log import read_tail
+from headrace.cli.server.server_folder import ServerFolder
+from headrace.cli.server.server_operations import ServerOperation, ServerOperations
+from headrace.cli.server.supervisor import ServedJob, Supervisor, describe_job
+from headrace.core.types.lazy_dataclass import dataclass
+from headrace.state.storage.names import get_home_folder
+
+LOG_TYPE = "text/plain; charset=utf-8"
+MAX_LOG_BYTES = 2**20
+MAX_WAIT_S = 60.0
+CHANGING_ROUTES = ("stop", "rescale")
+"""The routes of a job's own API that change it, and so need the generation."""
+
+
+@dataclass(slots=True)
+class JobApi:
+    """Handlers of the API over the jobs of a home."""
+
+    folder: ServerFolder
+    supervisor: Supervisor
+    files: PipelineFiles
+    operations: ServerOperations = field(default_factory=ServerOperations)
+    changes: JobChanges = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.changes = JobChanges(self.supervisor, self.files)
+
+    def build_routes(self) -> list[HttpRoute]:
+        """Return the routes."""
+        job = "/v1/jobs/{name}"
+        return [
+            HttpRoute("GET", "/v1/jobs", self.list_all),
+            HttpRoute("POST", "/v1/jobs", self.submit),
+            HttpRoute("GET", job, self.show),
+            HttpRoute("GET", f"{job}/log", self.log),
+            HttpRoute("GET", f"{job}/pipeline", self.pipeline),
+            HttpRoute("POST", f"{job}/restart", self.restart),
+            HttpRoute("POST", f"{job}/upgrade", self.upgrade),
+            HttpRoute("GET", f"{job}/{{route}}", self.forward),
+            HttpRoute("POST", f"{job}/{{route}}", self.forward),
+            HttpRoute("GET", f"{job}/{{route}}/{{id}}", self.forward),
+            HttpRoute("GET", "/v1/history", self.history),
+            HttpRoute("GET", "/v1/history/{number}", self.run),
+            HttpRoute("GET", "/v1/operations/{id}", self.operation),
+        ]
+
+    async def list_all(self, request: Request) -> Response:
+        """Answer with all jobs of the home, and the files of the folder that are none."""
+        entries = await asyncio.to_thread(list_jobs, self.folder.home)
+        by_name = {entry.name: entry for entry in entries}
+        names = sorted(by_name.keys() | self.supervisor.jobs.keys())
+        jobs = [self._merge(name, by_name.get(name)) for name in names]
+        known = [job.record.file for job in self.supervisor.jobs.values()]
+        return make_response(200, {"jobs": jobs, "files": self.files.list_new(known)})
+
+    async def show(self, request: Request) -> Response:
+        """Answer with one job."""
+        name = request.path_values["name"]
+        entries = await asyncio.to_thread(list_jobs, self.folder.home)
+        entry = next((each for each in entries if each.name == name), None)
+        if entry is None and name not in self.supervisor.jobs:
+            raise RequestError(404, "no_such_job", f"there is no job {name}")
+        return make_response(200, self._merge(name, entry))
+
+    async def log(self, request: Request) -> Response:
+        """Answer with the last lines of a job's log, at most `bytes`."""
+        job = self._find_job(request)
+        text = request.query.get("bytes", str(2**16))
+        size = int(text) if text.isdecimal() and len(text) < 10 else MAX_LOG_BYTES
+        path = self.folder.get_log_path(job.record.name)
+        data = await asyncio.to_thread(read_tail, path, min(size, MAX_LOG_BYTES))
+        return Response(200, data, LOG_TYPE)
+
+    async def pipeline(self, request: Request) -> Response:
+        """Answer with the text of the version that runs, and of the file now."""
+        record = self._find_job(request).record
+        running = _read_text(self.folder.get_pipeline_path(record.name))
+        return make_response(200, {"running": running, "file": _read_text(record.file)})
+
+    async def submit(self, request: Request) -> Response:
+        """Submit a pipeline: `file`, and its `text` if it is not in the folder."""
+        body = check_texts(request.body, "file", "text")
+        job = await self.changes.submit(body["file"], body.get("text"))
+        return make_response(200, describe_job(job))
+
+    async def restart(self, request: Request) -> Response:
+        """Request a restart: `savepoint`, its path, or `fresh`, true or false."""
+        job = self._find_job(request)
+        self._check_generation(job, request)
+        fresh = request.body.get("fresh") is True
+        savepoint = check_texts(
+            {key: value for key, value in request.body.items() if key != "fresh"}, "savepoint"
+        ).get("savepoint")
+        self.changes.check_restart(job, savepoint, fresh=fresh)
+        operation = self.operations.create("restart", job.record.name)
+        self.operations.start(
+            operation, self.changes.restart(job, operation, savepoint, fresh=fresh)
+        )
+        return make_response(202, operation.build_document())
+
+    async def upgrade(self, request: Request) -> Response:
+        """Request an upgrade: `file`, and its `text` if it is not in the folder."""
+        job = self._find_job(request)
+        self._check_generation(job, request)
+        body = check_texts(request.body, "file", "text")
+        operation = self.operations.create("upgrade", job.record.name)
+        self.operations.start(
+            operation, self.changes.upgrade(job, operation, body["file"], body.get("text"))
+        )
+        return make_response(202, operation.build_document())
+
+    async def forward(self, request: Request) -> Response:
+        """Forward a request to the job; a stop of a job that waits for its restart ends here."""
+        name, route = request.path_values["name"], request.path_values["route"]
+        job = self.supervisor.jobs.get(name)
+        if request.method == "POST" and route in CHANGING_ROUTES:
+            self._check_generation(job, request)
+            if job is not None and route == "stop" and job.restart_timer is not None:
+                self.supervisor.mark_stopped(job)
+                return make_response(200, describe_job(job))
+            if job is not None:
+                job.record.generation += 1
+                self.folder.save_record(job.record)
+        target = "/".join(("/v1", *(quote(each) for each in request.path.split("/")[4:])))
+        if request.query:
+            target += f"?{urlencode(request.query)}"
+        body = dict(request.body) if request.method == "POST" else None
+        folder = get_home_folder(self.folder.home, _check_name(name))
+        return await forward_request(folder, request.method, target, body)
+
+    async def history(self, request: Request) -> Response:
+        """Answer with the runs that have ended, the newest first."""
+
+        def read() -> list[dict[str, object]]:
+            found = map(self.folder.read_history, reversed(self.folder.list_history()))
+            return [summarize_history(each) for each in found if each is not None]
+
+        return make_response(200, {"runs": await asyncio.to_thread(read)})
+
+    async def run(self, request: Request) -> Response:
+        """Answer with one run that has ended."""
+        number = request.path_values["number"]
+        found = self.folder.read_history(int(number)) if number.isdecimal() else None
+        if found is None:
+            raise RequestError(404, "no_such_run", f"there is no run {number} in the history")
+        return make_response(200, found)
+
+    async def operation(self, request: Request) -> Response:
+        """Answer with an operation of the server, when it is over or after `wait_s` seconds."""
+        operation = self.operations.by_id.get(request.path_values["id"])
+        if operation is None:
+            raise RequestError(404, "no_such_operation", "there is no such operation")
+        await self._wait(operation, request.query.get("wait_s", "0"))
+        return make_response(200, operation.build_document())
+
+    async def close(self) -> None:
+        """End the operations."""
+        await self.operations.close()
+
+    async def _wait(self, operation: ServerOperation, text: str) -> None:
+        try:
+            wait_s = min(max(float(text), 0.0), MAX_WAIT_S)
+        except ValueError:
+            wait_s = 0.0
+        await self.operations.wait(operation, wait_s)
+
+    def _merge(self, name: str, entry: JobEntry | None) -> dict[str, Any]:
+        """Return a job as the server and its own process describe it."""
+        job = self.supervisor.jobs.get(name)
+        found: dict[str, Any] = entry.build_document() if entry else {"name": name}
+        if job is None:
+            return {**found, "generation": 0, "served": False}
+        served = describe_job(job)
+        if job.process is not None and entry is not None:
+            served = {key: served[key] for key in served if key not in ("status", "why")}
+        return {**found, **served, "served": True, "changed": self.files.is_changed(job.record)}
+
+    def _find_job(self, request: Request) -> ServedJob:
+        name = request.path_values["name"]
+        job = self.supervisor.jobs.get(name)
+        if job is None:
+            hint = "submit its pipeline: headrace submit FILE"
+            raise RequestError(404, "no_such_job", f"the server has no job {name}", hint)
+        return job
+
+    def _check_generation(self, job: ServedJob | None, request: Request) -> None:
+        """Check that the client has seen the job as it is. Raises RequestError."""
+        generation = str(job.record.generation if job else 0)
+        seen = request.headers.get("if-match", "").strip('"')
+        if not seen:
+            hint = f'as in If-Match: "{generation}", which GET /v1/jobs/NAME gives'
+            message = "wanted the generation of the job in If-Match"
+            raise RequestError(428, "no_generation", message, hint)
+        if seen != generation:
+            message = f"the job has changed: it is of generation {generation} now, not {seen}"
+            raise RequestError(412, "changed", message, "look at it again, then repeat the request")
+
+
+def check_texts(body: Mapping[str, object], *keys: str) -> dict[str, str]:
+    """Return the members of a body, after checking that they are texts of these names.
+
+    The first key is needed if it is `file`. Raises RequestError.
+    """
+    for key, value in body.items():
+        if key not in keys:
+            there = f"there are {', '.join(keys)}"
+            raise RequestError(400, "malformed", f'there is no "{key}"', there)
+        if not isinstance(value, str) or "\0" in value:
+            raise RequestError(400, "malformed", f"{key}: wanted text")
+    if keys[0] == "file" and not body.get("file"):
+        raise RequestError(400, "malformed", "wanted the file of a pipeline as file")
+    return {key: str(value) for key, value in body.items()}
+
+
+def _check_name(name: str) -> str:
+    """Check that a name is that of a folder in the home. Raises RequestError."""
+    if os.sep in name or name in ("", ".", "..") or name.startswith("@") or "\0" in name:
+        raise RequestError(404, "no_such_job", f"there is no job {name}")
+    return name
+
+
+def _read_text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None

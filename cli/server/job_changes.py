@@ -1,0 +1,278 @@
+"""Changes of jobs that clients request of the server: submit, restart, upgrade.
+
+An upgrade stops the job with a savepoint and starts the new version from its last checkpoint. Until
+the new version has completed a checkpoint of its own, its failure rolls the upgrade back: the
+version before starts again, from the same checkpoint. This is decided by the job's record, so that
+a server which ends meanwhile leaves the decision to the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from headrace.cli.control.http_messages import RequestError
+from headrace.cli.control.job_lookup import find_newest_checkpoint
+from headrace.cli.server.job_forwarding import forward_request
+from headrace.cli.server.pipeline_check import CheckFailed, check_pipelines
+from headrace.cli.server.pipeline_files import SUFFIXES, PipelineFiles
+from headrace.cli.server.run_log import read_last_run
+from headrace.cli.server.server_folder import BEFORE, PendingUpgrade
+from headrace.cli.server.server_operations import (
+    OperationRejected,
+    ServerOperation,
+    wait_for_event,
+)
+from headrace.cli.server.supervisor import ServedJob, Supervisor
+from headrace.core.types.lazy_dataclass import dataclass
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
+
+POLL_INTERVAL_S = 0.2
+OPERATION_WAIT_S = 10
+UPGRADE_TIMEOUT_S = 600.0
+"""The time in which a new version must complete a checkpoint."""
+
+RUNNING_STATUSES = ("running", "restarting", "rescaling", "stopping", "draining", "over")
+"""The statuses of a job that has found the checkpoint to resume from."""
+
+
+@dataclass(slots=True)
+class JobChanges:
+    """Changes of the jobs of a server."""
+
+    supervisor: Supervisor
+    files: PipelineFiles
+
+    async def submit(self, file: str, text: str | None) -> ServedJob:
+        """Start a pipeline of the folder, or put its text there first. Raises RequestError."""
+        path = self._resolve_file(file)
+        text = _read_file(path) if text is None else text
+        if _differs(path, text):
+            hint = "submit it under another name, or change the file there"
+            raise RequestError(409, "exists", f"{path} exists and differs", hint)
+        found = await self._check(path, text)
+        name = found["name"]
+        await asyncio.to_thread(self._check_not_running, name, file)
+        self._check_not_served(name, file)
+        _write_file(path, text)
+        job = self.supervisor.add(name, path, text)
+        self.supervisor.request_start(job)
+        return job
+
+    def check_restart(self, job: ServedJob, savepoint: str | None, *, fresh: bool) -> None:
+        """Check that a job can be restarted so. Raises RequestError."""
+        if fresh and savepoint is not None:
+            message = "wanted one starting point, got a savepoint and fresh"
+            raise RequestError(400, "malformed", message)
+        if job.record.status == "done" and not fresh and savepoint is None:
+            message = f"{job.record.name} has ended: there is nothing to resume from"
+            raise RequestError(409, "ended", message, "--fresh starts it from scratch")
+
+    async def restart(
+        self, job: ServedJob, operation: ServerOperation, savepoint: str | None, *, fresh: bool
+    ) -> dict[str, object]:
+        """Stop a job if it runs, and start it from a savepoint, from scratch or where it was."""
+        options = ["--fresh"] if fresh else []
+        if savepoint is not None:
+            options = ["--from-savepoint", savepoint]
+            text = _read_file(self._get_text_path(job))
+            await self._check(job.record.file, text, savepoint=savepoint)
+        if job.process is not None:
+            operation.progress_text = "stopping the job with a checkpoint"
+            job.process.send_signal(signal.SIGTERM)
+            await job.ended.wait()
+        self.supervisor.request_start(job, *options)
+        operation.progress_text = "starting the job"
+        while await self._fetch_status(job) not in RUNNING_STATUSES and job.process is not None:
+            await self._pause(job)
+        if job.process is None and job.record.status not in ("done", "stopped"):
+            raise OperationRejected("failed", f"{job.record.name} has failed: {job.record.reason}")
+        log = self.supervisor.folder.get_log_path(job.record.name)
+        run = await asyncio.to_thread(read_last_run, log)
+        resumed = run.resumed or {}
+        return {"checkpoint": resumed.get("checkpoint"), "again": resumed.get("again", {})}
+
+    async def upgrade(
+        self, job: ServedJob, operation: ServerOperation, file: str, text: str | None
+    ) -> dict[str, object]:
+        """Upgrade a job to another version; return when that has completed a checkpoint."""
+        record, folder = job.record, self.supervisor.folder
+        before = _read_file(self._get_text_path(job))
+        text = _read_file(self._resolve_file(file)) if text is None else text
+        if _differs(record.file, before) and _differs(record.file, text):
+            message = f"{record.file} has other changes, which the upgrade would overwrite"
+            raise OperationRejected("refused", message, f"upgrade to it, or restore it: {file}")
+        operation.progress_text = "checking the new version"
+        found = await self._check(record.file, text, home=folder.home)
+        if found["name"] != record.name:
+            message = f"wanted a version of {record.name}, got the pipeline {found['name']}"
+            raise OperationRejected("refused", message, "headrace submit starts another job")
+        repeated = found["at_least_once"]
+        record.upgrade = PendingUpgrade(0, "")
+        try:
+            checkpoint, savepoint = await self._stop_with_savepoint(job, operation, repeated)
+        except RequestError:
+            record.upgrade = None
+            raise
+        folder.write_text(folder.get_pipeline_path(record.name, BEFORE), before)
+        record.upgrade = PendingUpgrade(checkpoint, savepoint)
+        folder.save_record(record)
+        folder.write_text(folder.get_pipeline_path(record.name), text)
+        self.supervisor.request_start(job)
+        return await self.finish_upgrade(job, operation) | {"at_least_once": repeated}
+
+    async def finish_upgrade(self, job: ServedJob, operation: ServerOperation) -> dict[str, object]:
+        """Wait until the new version has completed a checkpoint, or is rolled back."""
+        record, folder = job.record, self.supervisor.folder
+        pending = record.upgrade
+        assert pending is not None, record.name
+        operation.progress_text = "waiting for the first checkpoint of the new version"
+        until_s = asyncio.get_running_loop().time() + UPGRADE_TIMEOUT_S
+        while record.upgrade is not None:
+            if await self._fetch_checkpoint(job) > pending.checkpoint:
+                self.supervisor.settle_upgrade(job)
+                break
+            if asyncio.get_running_loop().time() > until_s and job.process is not None:
+                job.process.send_signal(signal.SIGKILL)
+            await self._pause(job)
+        if record.upgrade_result:
+            message = f"the upgrade is rolled back: {record.upgrade_result}"
+            raise OperationRejected("failed", message, f"{record.name} runs in the version before")
+        _write_file(record.file, _read_file(folder.get_pipeline_path(record.name)))
+        return {"savepoint": pending.savepoint, "checkpoint": pending.checkpoint}
+
+    async def _stop_with_savepoint(
+        self, job: ServedJob, operation: ServerOperation, repeated: Sequence[str]
+    ) -> tuple[int, str]:
+        """Stop a job that runs; return its last checkpoint, and the savepoint made of that."""
+        self.supervisor.cancel_restart(job)
+        if job.process is None:
+            return await self._fetch_checkpoint(job), ""
+        warning = f"; rows of {', '.join(repeated)} may be written twice" if repeated else ""
+        operation.progress_text = f"stopping the job with a savepoint{warning}"
+        self.supervisor.folder.save_record(job.record)
+        home = self.supervisor.open_home(job).folder
+        answer = await forward_request(home, "POST", "/v1/stop", {"savepoint": True})
+        stopping = orjson.loads(answer.body)
+        while answer.status < 300 and stopping["state"] in ("waiting", "running"):
+            target = f"/v1/operations/{stopping['id']}?wait_s={OPERATION_WAIT_S}"
+            answer = await forward_request(home, "GET", target)
+            stopping = orjson.loads(answer.body)
+        error = stopping["error"]
+        if error is None:
+            await job.ended.wait()
+            return stopping["result"]["checkpoint"], stopping["result"]["path"]
+        await self._undo_stop(job, has_stopped=answer.status < 300)
+        raise OperationRejected("failed", f"no savepoint: {error['message']}", error["hint"])
+
+    async def _undo_stop(self, job: ServedJob, *, has_stopped: bool) -> None:
+        """Let the job go on whose stop has failed."""
+        job.record.upgrade = None
+        if has_stopped:
+            await job.ended.wait()
+            self.supervisor.request_start(job)
+
+    async def _check(self, file: str, text: str, **places: str) -> dict[str, Any]:
+        """Check a text as that of a file. Raises RequestError if a job cannot start with it."""
+        folder = self.supervisor.folder
+        path = folder.get_pipeline_path(f"@{uuid.uuid4().hex}")
+        folder.write_text(path, text)
+        try:
+            (found,) = await check_pipelines([{"file": file, "text": path, **places}])
+        except CheckFailed as error:
+            raise RequestError(500, "failed", str(error)) from None
+        finally:
+            os.unlink(path)
+        if not found["is_valid"]:
+            errors = [one["text"] for one in found["problems"] if one["severity"] == "error"]
+            raise RequestError(422, "invalid", "\n".join(errors))
+        if refusal := found.get("refusal"):
+            raise RequestError(409, "incompatible", refusal["message"], refusal["hint"])
+        return found
+
+    def _resolve_file(self, file: str) -> str:
+        """Return the path in the server's folder for a submitted file. Raises RequestError."""
+        name = os.path.basename(file)
+        if not name.endswith(SUFFIXES) or name.startswith("."):
+            message = f'wanted a file such as orders.yaml, got "{name}"'
+            raise RequestError(400, "malformed", message)
+        return os.path.join(self.files.path, name)
+
+    def _check_not_running(self, name: str, file: str) -> None:
+        """Check that no run outside of this server has the job. Raises RequestError."""
+        if name not in self.supervisor.jobs:
+            is_held, holder = Home(LocalDisk(), self.supervisor.folder.home, name).find_holder()
+            if is_held:
+                message = f"{name} runs already, outside of this server ({holder})"
+                raise RequestError(409, "running", message, f"headrace stop {name} ends it")
+
+    def _check_not_served(self, name: str, file: str) -> None:
+        """Check that the job does not run. Raises RequestError."""
+        job = self.supervisor.jobs.get(name)
+        if job is not None and (job.process is not None or job.restart_timer is not None):
+            hint = f"another version: headrace upgrade {name} {os.path.basename(file)}"
+            raise RequestError(409, "running", f"{name} runs already", hint)
+
+    def _get_text_path(self, job: ServedJob) -> str:
+        return self.supervisor.folder.get_pipeline_path(job.record.name)
+
+    async def _pause(self, job: ServedJob) -> None:
+        """Wait a moment, or until the job ends."""
+        if job.process is None:
+            await asyncio.sleep(POLL_INTERVAL_S)
+        else:
+            await wait_for_event(job.ended, POLL_INTERVAL_S)
+
+    async def _fetch_status(self, job: ServedJob) -> str:
+        return str((await self._fetch_job(job)).get("status", ""))
+
+    async def _fetch_checkpoint(self, job: ServedJob) -> int:
+        """Return the newest checkpoint of a job; 0 if there is none, or it does not answer."""
+        if job.process is None:
+            home = self.supervisor.open_home(job)
+            return await asyncio.to_thread(find_newest_checkpoint, home) or 0
+        return int(((await self._fetch_job(job)).get("checkpoint") or {}).get("number", 0))
+
+    async def _fetch_job(self, job: ServedJob) -> dict[str, Any]:
+        """Return what a job says of itself; nothing if it does not answer."""
+        try:
+            answer = await forward_request(self.supervisor.open_home(job).folder, "GET", "/v1/job")
+        except RequestError:
+            return {}
+        document: dict[str, Any] = orjson.loads(answer.body)
+        return document
+
+
+def _read_file(path: str) -> str:
+    """Read a text. Raises RequestError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise RequestError(400, "no_file", f"{path}: {why.lower()}") from None
+
+
+def _differs(path: str, text: str) -> bool:
+    """Whether a file exists and has another text. Raises RequestError."""
+    return os.path.exists(path) and _read_file(path) != text
+
+
+def _write_file(path: str, text: str) -> None:
+    """Write a pipeline into the folder of the server, atomically. Raises RequestError."""
+    if os.path.exists(path) and not _differs(path, text):
+        return
+    temporary = f"{path}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RequestError(409, "not_written", f"{path}: {error.strerror or error}") from None

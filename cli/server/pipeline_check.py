@@ -1,0 +1,137 @@
+"""Checks of pipelines in a short process, so that the server need not load Polars.
+
+The process reads a request per file, and prints the name and the problems of each pipeline; with a
+`home`, also whether the job's newest checkpoint can be resumed with it.
+
+    python -m headrace.cli.server.pipeline_check '[{"file": "orders.yaml", ...}]'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from headrace.cli.pipeline_file import CheckedPipeline
+    from headrace.core.plan import Plan
+
+MAX_RUNNING = asyncio.Semaphore(1)
+"""One check at a time: each takes a core and the memory of Polars."""
+
+
+class CheckFailed(Exception):
+    """The process of the check has failed."""
+
+
+async def check_pipelines(requests: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
+    """Check pipelines. Raises CheckFailed."""
+    command = (sys.executable, "-m", __name__, orjson.dumps(requests).decode())
+    pipe = asyncio.subprocess.PIPE
+    async with MAX_RUNNING:
+        process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+        try:
+            out, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+    try:
+        found: list[dict[str, Any]] = orjson.loads(out)
+    except ValueError:
+        last = err.decode("utf-8", "replace").strip().splitlines()[-1:]
+        why = last[0] if last else f"it ended with {process.returncode}"
+        raise CheckFailed(f"the process that checks pipelines has failed: {why}") from None
+    return found
+
+
+def check_one(request: Mapping[str, Any]) -> dict[str, object]:
+    """Check a pipeline: its name, its problems, and what a job of it may repeat or not resume."""
+    from headrace.cli.pipeline_file import check_pipeline
+    from headrace.core.errors.rendering import render_problem
+
+    checked = check_pipeline(request["file"], (), request.get("text"))
+    problems = [
+        {
+            "severity": problem.severity,
+            "line": problem.location.line if problem.location else None,
+            "column": problem.location.column if problem.location else None,
+            "message": problem.message,
+            "hint": problem.hint,
+            "text": render_problem(problem),
+        }
+        for problem in checked.problems
+    ]
+    found: dict[str, object] = {
+        "file": request["file"],
+        "name": str(checked.pipeline.name),
+        "is_valid": checked.is_valid,
+        "problems": problems,
+    }
+    if checked.is_valid and checked.plan is not None:
+        found["at_least_once"] = _list_repeating_sinks(checked)
+        refusal = _find_refusal(checked.plan, request)
+        before = checked.plan_as_before() if refusal else None
+        found["refusal"] = refusal if before is None else _find_refusal(before[1], request)
+    return found
+
+
+def _list_repeating_sinks(checked: CheckedPipeline) -> list[str]:
+    """List the sinks that may write a row twice after a restart."""
+    from headrace.connectors.registry import REGISTRY
+
+    names = []
+    for name, sink in checked.pipeline.sinks.items():
+        side = REGISTRY[sink.connector.name].sink
+        delivery = str(getattr(sink.options, "delivery", ""))
+        if (side is not None and side.prints_rows) or delivery == "at_least_once":
+            names.append(str(name))
+    return names
+
+
+def _find_refusal(plan: Plan, request: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return why a job of the plan cannot resume from a savepoint, or from its checkpoint."""
+    from headrace.core.api.snapshots import SnapshotError
+
+    try:
+        if "savepoint" in request:
+            _check_savepoint(plan, request["savepoint"])
+        if "home" in request:
+            _check_checkpoint(plan, request["home"])
+    except SnapshotError as error:
+        return {"message": error.message, "hint": error.hint}
+    return None
+
+
+def _check_savepoint(plan: Plan, path: str) -> None:
+    """Check that a savepoint can be resumed. Raises SnapshotError."""
+    from headrace.cli.savepoint_restore import open_compatible
+    from headrace.core.checkpoint.compatibility import RestoreOptions
+
+    open_compatible(path, plan, RestoreOptions())
+
+
+def _check_checkpoint(plan: Plan, home: str) -> None:
+    """Check that the newest checkpoint of a home can be resumed. Raises SnapshotError."""
+    from headrace.core.checkpoint.compatibility import check_compatibility
+    from headrace.state.storage.home import Home
+    from headrace.state.storage.local_disk import LocalDisk
+    from headrace.state.storage.remote.checkpoint_repository import open_repository
+
+    store = open_repository(Home(LocalDisk(), home, str(plan.name))).open_read_only()
+    number = max(store.list_checkpoints(), default=None) if store else None
+    if store is not None and number is not None:
+        check_compatibility(number, store.read_manifest(number), plan)
+
+
+def main(requests: str) -> None:
+    """Check the pipelines of the requests, and print the results."""
+    found = [check_one(request) for request in orjson.loads(requests)]
+    sys.stdout.buffer.write(orjson.dumps(found))
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,160 @@
+"""Upgrades and restarts of jobs by a server: done, refused, rolled back; and a killed server."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.errors import Refusal
+from headrace.state.savepoints.savepoint import open_savepoint
+from tests.support.cli.servers import ServedFolder, endless, served_folder, until
+
+pytestmark = pytest.mark.slow
+
+COUNTED = """\
+name: a
+sources:
+  numbers: {generate: {rate: 1000/s, columns: {x: id, key: id % 7}}}
+steps:
+  totals: {from: numbers, key: key, aggregate: {n: count(*)}}
+sinks:
+  out: {from: numbers, files: {path: a-out}}
+  totals_out: {from: totals, files: {path: totals}}
+settings: {checkpoint: {every: 200ms}}
+"""
+
+CALL = "{python: code.py:work, mode: row, returns: {x: bigint}}"
+FAILING = COUNTED.replace("sinks:", f"  failing: {{from: numbers, map: {CALL}}}\nsinks:").replace(
+    "  totals_out:", "  bad: {from: failing, files: {path: bad}}\n  totals_out:"
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[ServedFolder]:
+    with served_folder(tmp_path) as folder:
+        yield folder
+
+
+def is_complete(numbers: list[int]) -> bool:
+    """Whether each number is there once."""
+    return bool(numbers) and numbers == list(range(len(numbers)))
+
+
+def test_an_upgrade_resumes_in_the_new_version(home: ServedFolder, tmp_path: Path) -> None:
+    file = home.write("a", COUNTED)
+    server = home.start()
+    before = home.until_checkpoint("a")
+    assert home.client.fetch_job("a")["changed"] is False
+    text = COUNTED.replace("n: count(*)", "n: count(*), high: max(x)")
+    (tmp_path / "elsewhere").mkdir()
+    newer = tmp_path / "elsewhere" / "newer.yaml"
+    newer.write_text(COUNTED.replace("1000/s", "2000/s"))
+    done = home.run("upgrade", "a", str(newer))
+    assert (done.returncode, "waiting for the first checkpoint" in done.stderr) == (0, True)
+    savepoint = open_savepoint(done.stdout.strip())
+    assert savepoint.number > before["checkpoint"]
+    job = home.until_status("a", "running")
+    assert job["pid"] != before["pid"]
+    assert job["checkpoint"] > savepoint.number
+    assert file.read_text() == newer.read_text()
+    # The file is changed without an upgrade: a restart keeps to the version that runs.
+    file.write_text(text)
+    assert home.client.fetch_job("a")["changed"] is True
+    os.kill(job["pid"], signal.SIGKILL)
+    home.until_checkpoint("a", job["checkpoint"])
+    running = home.client.send_request("GET", "/v1/jobs/a/pipeline")
+    assert (running["running"], running["file"]) == (newer.read_text(), text)
+    # Back to the savepoint: the rows after it are written again.
+    back = home.run("restart", "a", "--from-savepoint", savepoint.folder)
+    assert (back.returncode, "sink out: up to " in back.stderr) == (0, True)
+    home.end(server)
+    numbers = home.read_numbers("a")
+    assert sorted(set(numbers)) == list(range(len(set(numbers))))
+    assert len(numbers) > len(set(numbers))
+
+
+def test_an_upgrade_that_cannot_resume_is_refused_and_the_job_goes_on(home: ServedFolder) -> None:
+    file = home.write("a", COUNTED)
+    home.start()
+    pid = home.until_checkpoint("a")["pid"]
+    file.write_text(COUNTED.replace("key: key,", "key: x,"))
+    refused = home.run("upgrade", "a", "a.yaml")
+    assert (refused.returncode, "is not compatible" in refused.stderr) == (3, True)
+    file.write_text(COUNTED.replace("count(*)", "counts(*)"))
+    wrong = home.run("upgrade", "a", "a.yaml")
+    assert (wrong.returncode, "a.yaml:5:" in wrong.stderr) == (2, True)
+    file.write_text(endless("b"))
+    other = home.run("upgrade", "a", "a.yaml")
+    assert (other.returncode, "wanted a version of a" in other.stderr) == (3, True)
+    running = home.run("submit", "a.yaml")
+    assert running.returncode == 0  # it is another job, b
+    taken = home.path / "elsewhere.yaml"
+    taken.write_text(COUNTED)
+    submitted = home.run("submit", "elsewhere.yaml")
+    assert (submitted.returncode, "headrace upgrade a " in submitted.stderr) == (3, True)
+    assert home.list_jobs()["a"]["pid"] == pid
+
+
+def test_a_version_that_fails_before_its_first_checkpoint_is_rolled_back(
+    home: ServedFolder,
+) -> None:
+    file = home.write("a", COUNTED)
+    (home.path / "code.py").write_text("def work(row):\n    raise ValueError('no such luck')\n")
+    server = home.start()
+    home.until_checkpoint("a")
+    file.write_text(FAILING.replace("settings: {", "settings: {restart: {strategy: none}, "))
+    rolled = home.run("upgrade", "a", "a.yaml")
+    assert (rolled.returncode, "rolled back: " in rolled.stderr) == (1, True)
+    assert "no such luck" in rolled.stderr
+    number = home.until_checkpoint("a")["checkpoint"]
+    home.until_checkpoint("a", number)
+    assert home.client.send_request("GET", "/v1/jobs/a/pipeline")["running"] == COUNTED
+    home.end(server)
+    assert is_complete(home.read_numbers("a"))
+
+
+def test_the_next_server_rolls_back_what_a_killed_one_has_begun(home: ServedFolder) -> None:
+    file = home.write("a", COUNTED)
+    # The new version never completes a checkpoint.
+    (home.path / "code.py").write_text(
+        "import time\n\ndef work(row):\n    open('begun', 'w').close()\n    time.sleep(3600)\n"
+    )
+    server = home.start()
+    home.until_checkpoint("a")
+    file.write_text(FAILING)
+    body = {"file": "a.yaml"}
+    generation = home.client.fetch_job("a")["generation"]
+    home.client.send_request("POST", "/v1/jobs/a/upgrade", body, generation)
+    until((home.path / "begun").exists)
+    server.kill()
+    pid = home.list_processes()["a"]
+    second = home.start()
+    until(lambda: f"a: runs already, process {pid}" in home.printed())
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: "a: failed: the upgrade is rolled back: killed" in home.printed())
+    home.until_checkpoint("a", home.until_checkpoint("a")["checkpoint"])
+    assert home.client.send_request("GET", "/v1/jobs/a/pipeline")["running"] == COUNTED
+    assert home.end(second) == 0
+    assert is_complete(home.read_numbers("a"))
+
+
+def test_a_request_that_has_seen_another_generation_changes_nothing(home: ServedFolder) -> None:
+    home.write("a")
+    home.start()
+    pid = home.until_checkpoint("a")["pid"]
+    generation = home.client.fetch_job("a")["generation"]
+    for kind in ("restart", "stop"):
+        for seen, wanted in ((None, "If-Match"), (generation - 1, "has changed")):
+            with pytest.raises(Refusal, match=wanted):
+                home.client.send_request("POST", f"/v1/jobs/a/{kind}", {}, seen)
+    assert home.list_jobs()["a"]["pid"] == pid
+    saved = home.client.send_request("POST", "/v1/jobs/a/savepoints", {})
+    path = f"/v1/jobs/a/operations/{saved['id']}?wait_s=20"
+    assert home.client.send_request("GET", path)["state"] == "done"
+    home.client.send_request("POST", "/v1/jobs/a/stop", {}, generation)
+    home.until_status("a", "stopped")
+    assert home.client.fetch_job("a")["generation"] > generation

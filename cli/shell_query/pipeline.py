@@ -45,7 +45,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 QUERY_SETTINGS = Settings().model_copy(
     update={
         "state": State().model_copy(update={"backend": "memory"}),
-        "buffer": Buffer().model_copy(update={"rows": 131_072, "bytes": 64 << 20}),
+        "buffer": Buffer().model_copy(update={"rows": 524_288, "bytes": 128 << 20}),
     }
 )
 """The settings without a pipeline. The result is held in memory, and so is state. Batches are

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headrace.connectors.files import build_connector
 from headrace.connectors.files.discovery import build_no_files_error, find_files
 from headrace.connectors.files.options import URL_SCHEME, FilesSource
 from headrace.connectors.guess import UnreadableFile, guess_schema
@@ -53,12 +55,22 @@ class UnusableTable(Exception):
         self.message, self.hint = message, hint
 
 
+BLOCK_BYTES = 32 << 20
+"""Bytes of text that are decoded at once. Nobody waits for one row, and a batch has a cost."""
+
+# A copy would load all connectors.
+CONNECTORS: Mapping[str, Connector] = ChainMap(
+    {"files": build_connector(BLOCK_BYTES)},
+    REGISTRY,  # type: ignore[arg-type]  # a chain writes to its first mapping only
+)
+
+
 @dataclass(slots=True)
 class TableSources:
     """Sources by the names of their tables, and the connectors that open them."""
 
     sources: dict[str, Source] = field(default_factory=dict)
-    connectors: Mapping[str, Connector] = field(default_factory=lambda: REGISTRY)
+    connectors: Mapping[str, Connector] = field(default_factory=lambda: CONNECTORS)
     warnings: list[Problem] = field(default_factory=list)
 
     def list_guessed(self) -> frozenset[str]:
@@ -99,7 +111,7 @@ def build_sources(
     if problems:
         raise RejectedTables(problems)
     if states:
-        built.connectors = {**REGISTRY, "memory": _hold_rows(states)}
+        built.connectors = ChainMap({"memory": _hold_rows(states)}, CONNECTORS)  # type: ignore[arg-type]
     built.sources = _load_sources(described, built.connectors)
     return built
 

@@ -30,8 +30,9 @@ from headrace.core.types.data_types import BINARY, DOUBLE, FLOAT, Schema, Type, 
 FORMATS = ("json", "csv", "parquet", "raw")
 
 
-BLOCK_BYTES = 8 << 20
-"""Bytes of text decoded at once: less costs too many calls, more costs memory."""
+BLOCK_BYTES = 16 << 20
+"""Bytes of text decoded at once: less costs too many calls, there and in each operator, and more
+costs memory."""
 
 
 def build_connector(block: int = BLOCK_BYTES) -> Connector:

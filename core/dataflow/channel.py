@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class ChannelBounds:
     """The capacity of a channel, and how long a source gathers rows into larger batches."""
 
-    rows: int = 32768
+    rows: int = 65536
     bytes: int = 16 * 2**20
     linger_s: float = 0.0
 

@@ -179,7 +179,7 @@ class Buffer(DocumentModel):
     """The buffer between two subtasks."""
 
     rows: Annotated[int, whole_number(1)] = Field(
-        32768, description="The rows that a channel holds, and the most rows of a source's batch."
+        65536, description="The rows that a channel holds, and the most rows of a source's batch."
     )
     bytes: Size = Field(
         16 * 2**20, description="The memory that the rows of a channel take; one row may take more."

@@ -97,7 +97,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         **{"first": timedelta(seconds=1), "max": timedelta(seconds=60)},
         "healthy_after": timedelta(minutes=10),
     }
-    assert (settings.buffer.rows, settings.buffer.timeout) == (32768, timedelta())
+    assert (settings.buffer.rows, settings.buffer.timeout) == (65536, timedelta())
 
 
 def test_sources_are_typed() -> None:

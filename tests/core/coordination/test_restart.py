@@ -23,20 +23,24 @@ from headrace.core.pipeline.text import Text
 
 def exponential(jitter: str = "0") -> ExponentialRestart:
     """Return a strategy of 1 s, 2 s, 4 s, 5 s, ..., and of 1 s again after a minute."""
-    return ExponentialRestart(
-        first=Text("1s"),
-        max=Text("5s"),
-        factor=Text("2"),
-        jitter=Text(jitter),
-        healthy_after=Text("1m"),
+    return ExponentialRestart.model_validate(
+        {
+            "first": Text("1s"),
+            "max": Text("5s"),
+            "factor": Text("2"),
+            "jitter": Text(jitter),
+            "healthy_after": Text("1m"),
+        }
     )
 
 
 def fixed(attempts: str) -> FixedRestart:
-    return FixedRestart(attempts=Text(attempts), delay=Text("3s"))
+    return FixedRestart.model_validate({"attempts": Text(attempts), "delay": Text("3s")})
 
 
-FAILURE_RATE = FailureRateRestart(failures=Text("3"), within=Text("1m"), delay=Text("2s"))
+FAILURE_RATE = FailureRateRestart.model_validate(
+    {"failures": Text("3"), "within": Text("1m"), "delay": Text("2s")}
+)
 
 
 @pytest.mark.parametrize(

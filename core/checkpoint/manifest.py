@@ -38,6 +38,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.canonical import list_clause_texts, location_text
 from headrace.core.plan.fingerprint import Fingerprint, build_fingerprints, parse_fingerprint
 from headrace.core.plan.layout import enumerate_subtasks
+from headrace.core.plan.plan_cache import cache_by_plan
 from headrace.core.state_reader.reader_metadata import build_reader_metadata
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -156,7 +157,8 @@ def build_manifest(
     }
 
 
-def describe_parts(plan: nodes.Plan) -> dict[str, PartDescription]:
+@cache_by_plan
+def describe_parts(plan: nodes.Plan) -> Mapping[str, PartDescription]:
     """Describe each part of a plan."""
     parts, producers = {}, dict[str, dict[str, None]]()
     for edge in plan.edges:

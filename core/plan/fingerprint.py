@@ -63,6 +63,7 @@ from headrace.core.plan.layout import (
 )
 from headrace.core.plan.nodes.matching import AsOfMatch, ChangelogMatch, ConnectedMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Ttl
+from headrace.core.plan.plan_cache import cache_by_plan
 from headrace.core.plan.states import get_read_columns, get_step_state, get_stored_columns
 from headrace.core.types.data_types import Field, quote_name
 from headrace.core.types.lazy_dataclass import dataclass
@@ -177,7 +178,8 @@ def _parse_pairs(pairs: Iterable[Iterable[str]]) -> tuple[tuple[str, str], ...]:
     return tuple((name, type) for name, type in pairs)
 
 
-def build_fingerprints(plan: nodes.Plan) -> dict[str, Fingerprint]:
+@cache_by_plan
+def build_fingerprints(plan: nodes.Plan) -> Mapping[str, Fingerprint]:
     """Return the fingerprints of all steps that have state, by step."""
     summaries = ((part, get_step_state(part, plan.key_groups)) for part in plan)
     return {

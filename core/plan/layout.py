@@ -15,7 +15,7 @@ or if its pipeline says `chain: false`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeGuard
 
 from headrace.core.api.splits import SubtaskId
@@ -42,14 +42,21 @@ from headrace.core.plan.nodes import (
     Upsert,
 )
 from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch, JoinMatching
+from headrace.core.plan.plan_cache import cache_by_plan
 
 
-def enumerate_subtasks(plan: nodes.Plan) -> Iterator[tuple[nodes.Task, tuple[SubtaskId, ...]]]:
-    """Yield each task with its subtasks."""
-    for number, task in enumerate(plan.tasks):
-        yield task, tuple(SubtaskId(number, index) for index in range(task.parallelism))
+@cache_by_plan
+def enumerate_subtasks(
+    plan: nodes.Plan,
+) -> tuple[tuple[nodes.Task, tuple[SubtaskId, ...]], ...]:
+    """Return each task with its subtasks."""
+    return tuple(
+        (task, tuple(SubtaskId(number, index) for index in range(task.parallelism)))
+        for number, task in enumerate(plan.tasks)
+    )
 
 
+@cache_by_plan
 def list_subtask_ids(plan: nodes.Plan) -> tuple[SubtaskId, ...]:
     """Return all subtasks."""
     return tuple(id for _, ids in enumerate_subtasks(plan) for id in ids)

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.expressions import type_expression
 from headrace.core.plan.changelog import ChangelogNotSupported, infer_kind, infer_union_kind
-from headrace.core.plan.layout import build_edges, receive_same_times
+from headrace.core.plan.layout import build_edges, list_subtask_ids, receive_same_times
 from headrace.core.plan.nodes import (
     Append,
     ComputedColumn,
@@ -215,3 +215,11 @@ def test_tasks_whose_subtasks_receive_the_same_times(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, f"settings: {{parallelism: 3}}\n{SOURCE}\nsteps:\n{keyed}{sinks}")
     alike = [task.parts for task in plan.tasks if receive_same_times(task, plan)]
     assert alike == [("k",), ("l", "one"), ("two",)]
+
+
+def test_what_is_computed_of_a_plan_is_that_of_this_plan(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, f"settings: {{parallelism: 3}}\n{SOURCE}{FORKED}")
+    assert list_subtask_ids(plan) is list_subtask_ids(plan)
+    assert len(list_subtask_ids(plan)) == sum(task.parallelism for task in plan.tasks)
+    smaller = replace(plan, tasks=plan.tasks[:1])
+    assert len(list_subtask_ids(smaller)) == plan.tasks[0].parallelism

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import os
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.connectors.files import build_connector
 from headrace.connectors.files.discovery import build_no_files_error, find_files
+from headrace.connectors.files.folder_columns import read_folders
 from headrace.connectors.files.options import URL_SCHEME, FilesSource
-from headrace.connectors.guess import UnreadableFile, guess_schema
+from headrace.connectors.guess import UnreadableFile, guess_schema, guess_text_column
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.snapshots import SnapshotError
@@ -157,24 +158,38 @@ def _describe_files(path: str, home: str) -> tuple[dict[str, object], list[str]]
         guess = guess_schema(*files)
     except UnreadableFile as error:
         raise UnusableTable(str(error)) from None
-    keys: dict[str, object] = {"files": {"path": os.path.abspath(path)}, "format": guess.format}
+    options: dict[str, object] = {"path": os.path.abspath(path)}
+    keys: dict[str, object] = {"files": options, "format": guess.format}
     if guess.format == "csv":
         keys["csv"] = {"delimiter": guess.delimiter, "union_by_name": len(files) > 1}
-    keys["schema"] = {column.name: str(column.type) for column in guess.columns}
-    return keys, [*_warn_of_folders(path, files)]
+    elif guess.format == "parquet":
+        keys["parquet"] = {"union_by_name": len(files) > 1}
+    columns = {column.name: str(column.type) for column in guess.columns}
+    added, notes = _guess_folder_columns(path, files, columns)
+    if added:
+        options["partition_by"] = [*added]
+    keys["schema"] = {**columns, **added}
+    return keys, notes
 
 
-def _warn_of_folders(path: str, files: Iterable[str]) -> Iterator[str]:
-    """Yield a warning if columns are in the names of folders, as with `partition_by`."""
-    names = {
-        folder.partition("=")[0]: None
-        for name in files
-        for folder in os.path.relpath(name, os.curdir).split(os.sep)[:-1]
-        if "=" in folder
+def _guess_folder_columns(
+    path: str, files: Sequence[str], inside: Collection[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the types of the columns whose values are in the names of folders, and warnings.
+
+    Columns of the files themselves come first, and every file must be in such a folder.
+    """
+    folders = [read_folders(os.path.relpath(name)) for name in files]
+    names = dict.fromkeys(name for each in folders for name in each if name not in inside)
+    missing = [name for name in names if not all(name in each for each in folders)]
+    added = {
+        name: str(guess_text_column(name, (each[name] for each in folders)).type)
+        for name in names
+        if name not in missing
     }
-    if names:
-        listed = ", ".join(names)
-        yield f"the values in the names of the folders of {path} are no column: {listed}"
+    listed = ", ".join(missing)
+    warning = f"not all files of {path} are in such a folder, which is therefore no column: "
+    return added, [f"{warning}{listed}"] if missing else []
 
 
 def _find_state(name: str, home: str) -> Table | None:

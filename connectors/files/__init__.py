@@ -57,6 +57,8 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
         source=SourceSide(
             FilesSource,
             (*FORMATS, "debezium_json"),
+            column_options=(ColumnOption("partition_by", find_value_objection),),
+            record_columns=list_record_columns,
             open=_open_source,
             open_readers=readers,
             open_batch=pieces,
@@ -126,6 +128,12 @@ def merge_handles(handles: Sequence[Handle]) -> Sequence[Handle]:
         assert isinstance(parts, list)
         every.extend(parts)
     return ({"parts": every, "all": True},)
+
+
+def find_value_objection(type: Type) -> tuple[str, str]:
+    """Return why a value of that type cannot be read from the name of a folder, and a hint; empty
+    if it can."""
+    return ("is not a single value", "") if is_nested(type) else ("", "")
 
 
 def find_folder_objection(type: Type) -> tuple[str, str]:

@@ -161,9 +161,7 @@ def plan_parquet_splits(
     with ThreadPoolExecutor(CONCURRENT_LOOKS, thread_name_prefix="headrace-look") as executor:
         looks = executor.map(partial(_inspect_file, reader), files)
         for (name, seen), looked in zip(files.items(), looks, strict=True):
-            yield from _divide_file(
-                source, os.path.join(reader.folder, name), name, seen, looked, step
-            )
+            yield from _divide_file(source, reader, name, seen, looked, step)
 
 
 def _inspect_file(reader: ParquetFileReader, name: str) -> ParquetSummary:
@@ -175,10 +173,16 @@ def _inspect_file(reader: ParquetFileReader, name: str) -> ParquetSummary:
 
 
 def _divide_file(
-    source: str, path: str, name: str, seen: FileVersion, looked: ParquetSummary, step: int
+    source: str,
+    reader: ParquetFileReader,
+    name: str,
+    seen: FileVersion,
+    looked: ParquetSummary,
+    step: int,
 ) -> Iterator[BatchSplit]:
+    path = os.path.join(reader.folder, name)
     split, rows = Split(source, name), looked.row_count
-    if looked.is_plain:
+    if looked.is_plain and reader.folder_columns is None:
         parquet = ParquetFileInfo(os.path.abspath(path), rows, seen.size, seen.modified_ns)
         yield BatchSplit(split, FileRange(seen), seen.size, parquet)
     else:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -101,6 +102,22 @@ def _format_value(value: str | None) -> str:
     if value in (NULL_VALUE, EMPTY_VALUE):
         return f"%{ord(value[0]):02X}{value[1:]}"
     return escape_name(value) or EMPTY_VALUE
+
+
+def parse_folder(name: str) -> tuple[str, str | None] | None:
+    """Return the column and the value in the name of a folder; None if it has none.
+
+    >>> parse_folder("day=2026-01-31 08%3A00"), parse_folder("k=__HIVE_DEFAULT_PARTITION__")
+    (('day', '2026-01-31 08:00'), ('k', None))
+    >>> parse_folder("k=__EMPTY_PARTITION__"), parse_folder("in")
+    (('k', ''), None)
+    """
+    column, sign, value = name.partition("=")
+    if not sign or not column:
+        return None
+    if value == NULL_VALUE:
+        return unquote(column), None
+    return unquote(column), "" if value == EMPTY_VALUE else unquote(value)
 
 
 def escape_name(text: str) -> str:

@@ -61,6 +61,11 @@ class FilesSource(DocumentModel):
         description="How often to look for new files; by default the source ends. A file is read "
         "once, when it has not changed for that time; rows appended later are not read.",
     )
+    partition_by: ColumnNames | None = Field(
+        None,
+        description="Columns whose values are in the names of folders, as in `day=2026-01-31/`, "
+        "and not in the files.",
+    )
     ordered: Flag = Field(
         False, description="Names sort by time: files not read yet do not hold the watermark back."
     )

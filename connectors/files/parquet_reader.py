@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TypeAlias
 
+from headrace.connectors.files.folder_columns import FolderColumns
 from headrace.connectors.files.open_file import FileVersion, OpenFile, open_file
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.files.text_reader import TextFileReader
@@ -37,6 +38,7 @@ class ParquetFileReader:
     max_bytes: int = READ_BYTES
     resumed_identities: Mapping[str, str] = field(default_factory=dict)
     """The identities of the files in which reading resumes."""
+    folder_columns: FolderColumns | None = None
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """Yield the chunks from a row on, with identities."""
@@ -86,6 +88,8 @@ class ParquetFileReader:
         file.check_unchanged(at)
         if self.quota:
             self.quota.subtract_rows(frame.height)
+        if self.folder_columns:
+            frame = self.folder_columns.add(frame, split.name)
         find = partial(list_row_numbers, at, at + rows, bad)
         return Chunk(split, frame, at + rows, bad, list_positions=find), rows
 

@@ -20,6 +20,10 @@ from headrace.connectors.files.discovery import (
     find_files,
     refuse_dangling_links,
 )
+from headrace.connectors.files.folder_columns import (
+    build_folder_columns,
+    remove_folder_columns,
+)
 from headrace.connectors.files.open_file import format_reset_hint, open_file
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.row_quota import RowQuota
@@ -272,10 +276,19 @@ def build_reader(
     source: nodes.Source, folder: str, block: int, quota: RowQuota | None
 ) -> AnyFileReader:
     """Build the reader for the files of a source, by their format."""
+    folders = build_folder_columns(source)
+    if folders is not None:
+        source = remove_folder_columns(source)
     if _is_parquet(source):
         from headrace.connectors.files.parquet_reader import ParquetFileReader
 
+        parquet = build_parquet_reader(source)
         return ParquetFileReader(
-            folder, build_parquet_reader(source), quota=quota, max_record_bytes=source.max_record
+            folder,
+            parquet,
+            quota=quota,
+            max_record_bytes=source.max_record,
+            folder_columns=folders,
         )
-    return TextFileReader(folder, build_decoder(source), block, quota, source.max_record)
+    decoder = build_decoder(source)
+    return TextFileReader(folder, decoder, block, quota, source.max_record, folder_columns=folders)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 
+from headrace.connectors.files.folder_columns import FolderColumns
 from headrace.connectors.files.open_file import (
     FileVersion,
     OpenFile,
@@ -43,6 +44,7 @@ class TextFileReader:
     max_record_bytes: int = DEFAULT_MAX_RECORD
     resumed_identities: Mapping[str, str] = field(default_factory=dict)
     """The identities of the files in which reading resumes."""
+    folder_columns: FolderColumns | None = None
     read_sizes: dict[str, int] = field(default_factory=dict)
     """The size of each file that was read to its end, which the reader adds."""
 
@@ -87,6 +89,8 @@ class TextFileReader:
         frame, bad = decoder.decode(block, at)
         if self.quota:
             self.quota.subtract_rows(frame.height)
+        if self.folder_columns:
+            frame = self.folder_columns.add(frame, split.name)
         find = partial(LineBlock(block, at).list_positions, bad)
         return Chunk(split, frame, at + len(block), bad, list_positions=find)
 

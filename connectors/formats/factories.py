@@ -13,7 +13,12 @@ from headrace.connectors.formats.csv_syntax import CsvSyntax
 from headrace.core.api.failures import ConnectorError
 from headrace.core.expressions.typed import ColumnReference, Constant, FunctionCall, walk
 from headrace.core.pipeline.document_model import DocumentModel
-from headrace.core.pipeline.formats import CsvOptions, DebeziumOptions, JsonOptions
+from headrace.core.pipeline.formats import (
+    CsvOptions,
+    DebeziumOptions,
+    JsonOptions,
+    ParquetOptions,
+)
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import Field, Schema, Struct
 from headrace.core.types.lazy_dataclass import dataclass
@@ -107,7 +112,9 @@ def build_parquet_reader(source: nodes.Source) -> ParquetReader:
     from headrace.connectors.formats.parquet_read import ParquetReader
 
     schema = add_change_columns(source, list_decoded_columns(source))
-    return ParquetReader(schema, source.schema)
+    options = source.format.options if source.format else None
+    is_union = isinstance(options, ParquetOptions) and options.union_by_name
+    return ParquetReader(schema, source.schema, is_union)
 
 
 def build_parquet_encoder(schema: Schema) -> ParquetEncoder:

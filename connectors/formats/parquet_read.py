@@ -17,6 +17,7 @@ from headrace.connectors.formats.contract import DecodedBlock
 from headrace.connectors.formats.parquet_types import can_hold, convert_value, from_polars
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.problems import suggest_name
+from headrace.core.expressions.coercion import common_type
 from headrace.core.types.data_types import Field, Schema, to_polars
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -29,10 +30,15 @@ READ_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ParquetReader:
-    """Reads the columns of `schema`; all those `declared` must be in a file, others may be."""
+    """Reads the columns of `schema`; all those `declared` must be in a file, others may be.
+
+    In a union, a file may lack columns that are not declared `not null`, but not all of them, and
+    a column may have any type that the declared one is the common type with.
+    """
 
     schema: Schema
     declared: Schema
+    is_union: bool = False
 
     def read(self, path: str, first: int, rows: int = READ_ROWS) -> tuple[DecodedBlock, int]:
         """Read rows from number `first` on, and count them: 0 at the end of the file.
@@ -62,9 +68,13 @@ class ParquetReader:
         with _translate_errors():
             file = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             found = file.collect_schema()
-        for field in {**_by_name(self.schema), **_by_name(self.declared)}.values():
-            if field.name in self.declared or field.name in found:
-                _check_column(field, found)
+        known = {**_by_name(self.schema), **_by_name(self.declared)}.values()
+        has_any = any(field.name in found for field in known)
+        for field in known:
+            may_lack = self.is_union and has_any and field.nullable
+            is_needed = field.name in self.declared and not may_lack
+            if field.name in found or is_needed:
+                _check_column(field, found, is_union=self.is_union)
         return found
 
 
@@ -72,7 +82,7 @@ def _by_name(schema: Schema) -> dict[str, Field]:
     return {field.name: field for field in schema}
 
 
-def _check_column(field: Field, found: Mapping[str, pl.DataType]) -> None:
+def _check_column(field: Field, found: Mapping[str, pl.DataType], *, is_union: bool) -> None:
     """Raise ConnectorError unless the file has the column, with a compatible type."""
     import polars as pl
 
@@ -82,6 +92,8 @@ def _check_column(field: Field, found: Mapping[str, pl.DataType]) -> None:
     dtype = found[field.name]
     type = from_polars(dtype)
     if dtype == pl.Null or (type and can_hold(field.type, type)):
+        return
+    if is_union and type and common_type(field.type, type) == field.type:
         return
     raise ConnectorError(
         f'column "{field.name}": wanted {field.type}, the file has {type or dtype}',

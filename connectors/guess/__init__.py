@@ -15,6 +15,7 @@ from headrace.connectors.guess.columns import (
     SchemaGuess,
     format_yaml_block,
     guess_schema,
+    guess_text_column,
 )
 from headrace.connectors.guess.file_head import UnreadableFile
 
@@ -24,4 +25,5 @@ __all__ = [
     "UnreadableFile",
     "format_yaml_block",
     "guess_schema",
+    "guess_text_column",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Never
 
@@ -21,7 +21,9 @@ from headrace.connectors.guess.file_head import (
 )
 from headrace.connectors.guess.parquet import read_parquet_columns
 from headrace.connectors.guess.type_evidence import TypeEvidence, add_cell_evidence
-from headrace.core.types.data_types import Type
+from headrace.core.expressions.coercion import common_type
+from headrace.core.pipeline.yaml_document.source_file import format_path
+from headrace.core.types.data_types import NULL, STRING, Type
 from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_FILES = 8
@@ -86,13 +88,32 @@ def guess_schema(*paths: str) -> SchemaGuess:
             return _guess_json(heads)
         case "csv":
             return _guess_csv(heads)
-    columns, notes = dict[str, GuessedColumn](), dict[str, None]()
-    for head in heads:
-        fields, found = read_parquet_columns(head.path, head.name)
+    return _read_parquet_schemas(paths)
+
+
+def _read_parquet_schemas(paths: Sequence[str]) -> SchemaGuess:
+    """Return the columns that Parquet files have together, each of the common type."""
+    columns, notes = dict[str, tuple[Type, str]](), dict[str, None]()
+    for path in paths:
+        file = format_path(path)
+        fields, found = read_parquet_columns(path, file)
         notes |= dict.fromkeys(found)
         for name, type in fields:
-            columns.setdefault(name, GuessedColumn(name, type))
-    return SchemaGuess(heads[0].name, "parquet", tuple(columns.values()), 0, True, tuple(notes))
+            known, first = columns.get(name, (NULL, file))
+            common = common_type(known, type)
+            if common is None:
+                got = f"{known} in {first} and {type} in {file}"
+                raise UnreadableFile(f'column "{name}" is {got}: a pattern chooses some files')
+            columns[name] = common, first
+    guessed = (GuessedColumn(n, STRING if t == NULL else t) for n, (t, _) in columns.items())
+    return SchemaGuess(format_path(paths[0]), "parquet", tuple(guessed), 0, True, tuple(notes))
+
+
+def guess_text_column(name: str, texts: Iterable[str | None]) -> GuessedColumn:
+    """Guess the type of a column from its values as texts, as those of CSV."""
+    seen = TypeEvidence()
+    add_cell_evidence(seen, enumerate((text or "" for text in texts), 1))
+    return GuessedColumn(name, seen.type, seen.doubt)
 
 
 def _guess_json(heads: Sequence[FileHead]) -> SchemaGuess:

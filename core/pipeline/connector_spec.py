@@ -37,7 +37,8 @@ class ExpressionOption:
 
 @dataclass(frozen=True, slots=True)
 class ColumnOption:
-    """An option of a sink that names one or several columns of the stream that it writes.
+    """An option that names one or several columns of the stream that a sink writes, or of those
+    that a source declares.
 
     `find_objection` returns why a column of a type is not allowed, and a hint; empty texts if it
     is.
@@ -120,6 +121,9 @@ class SourceSpec:
     columns: Callable[[DocumentModel], Schema] | None = None
     extra_columns: ExtraColumnsOption | None = None
     expressions: tuple[ExpressionOption, ...] = ()
+    column_options: tuple[ColumnOption, ...] = ()
+    record_columns: Callable[[DocumentModel, Schema, str], Schema] = keep_all_columns
+    """Returns the columns of a record, given the options, all columns, and the format."""
     describe_exclusive: Callable[[DocumentModel], str] | None = None
     """Describes the resource that no two sources of a pipeline can share."""
     is_bounded: Callable[[DocumentModel], bool] = lambda _: True

@@ -30,7 +30,8 @@ EndpointKind = Literal["source", "sink"]
 # Keys that do not influence the columns of a part: an error in one hides no other error.
 IGNORABLE_KEYS: Mapping[EndpointKind, Collection[str]] = {
     "source": (
-        *("format", "json", "csv", "debezium_json", "event_time", "watermark", "on_error", "slot"),
+        *("format", "json", "csv", "parquet", "debezium_json"),
+        *("event_time", "watermark", "on_error", "slot"),
     ),
     "sink": ("format", "json", "csv", "parallelism", "slot", "chain"),
 }
@@ -241,6 +242,7 @@ class EndpointReader:
     def _format_options(self, keys: SourceKeys | SinkKeys) -> list[str]:
         options_by_name: dict[str, DocumentModel | None] = {"json": keys.json_, "csv": keys.csv}
         if isinstance(keys, SourceKeys):
+            options_by_name["parquet"] = keys.parquet
             options_by_name["debezium_json"] = keys.debezium_json
         return [name for name, options in options_by_name.items() if options is not None]
 

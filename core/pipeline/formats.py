@@ -41,6 +41,16 @@ class DebeziumOptions(DocumentModel):
     )
 
 
+class ParquetOptions(DocumentModel):
+    """Files with columns of their own, which are read by name."""
+
+    union_by_name: Flag = Field(
+        False,
+        description="Whether columns that a file does not have are null in its rows, and whole "
+        "numbers may be read as decimals or doubles, dates as timestamps.",
+    )
+
+
 def _parse_delimiter(text: Text) -> Text:
     if len(text) != 1 or not text.isascii() or text in "\0\r\n":
         raise InvalidScalar('in double quotes "\\t" is a tab' if text == "\\t" else "")

@@ -48,6 +48,7 @@ from headrace.core.pipeline.formats import (
     DebeziumOptions,
     FormatName,
     JsonOptions,
+    ParquetOptions,
 )
 from headrace.core.pipeline.settings import MAX_KEY_GROUPS, Settings
 from headrace.core.pipeline.text import Text
@@ -120,6 +121,7 @@ class SourceKeys(DocumentModel):
     )
     json_: JsonOptions | None = Field(None, alias="json", description="Options of `format: json`.")
     csv: CsvOptions | None = Field(None, description="Options of `format: csv`.")
+    parquet: ParquetOptions | None = Field(None, description="Options of `format: parquet`.")
     debezium_json: DebeziumOptions | None = Field(
         None, description="Options of `format: debezium_json`."
     )

@@ -26,6 +26,7 @@ from headrace.core.pipeline.formats import (
     CsvOptions,
     DebeziumOptions,
     JsonOptions,
+    ParquetOptions,
 )
 from headrace.core.pipeline.key_rules import KeyRule
 from headrace.core.pipeline.model import (
@@ -316,7 +317,12 @@ def _is_source_and_sink(connector: ConnectorSpec) -> bool:
 def _formats() -> Iterator[str]:
     yield "## Formats\n"
     yield f"`format` is next to the connector: {', '.join(f'`{one}`' for one in FORMATS)}.\n"
-    every = (("json", JsonOptions), ("csv", CsvOptions), ("debezium_json", DebeziumOptions))
+    every = (
+        ("json", JsonOptions),
+        ("csv", CsvOptions),
+        ("parquet", ParquetOptions),
+        ("debezium_json", DebeziumOptions),
+    )
     for key, options in every:
         yield f"### {key}\n\n{getdoc(options)}\n"
         yield from _keys(options, key)

@@ -86,15 +86,22 @@ def _type_computed_columns(
 
 def _get_declared_columns(source: Source, report: PlanProblems) -> KnownColumns:
     raw = get_format(source)
+    side = source.connector.source
+    assert side is not None, "the document checked it"
     if source.columns is None:
         if raw and raw.name == "raw":
             return _add_connector_columns(KnownColumns(RAW_SCHEMA), source, report)
         hint = "headrace schema --of FILE guesses one from a data file"
         report.add('missing key "schema"', source.name.locate(), hint)
         return UNKNOWN_COLUMNS
-    fields = source.columns.schema.fields
     broken = source.columns.broken_names
-    if raw and raw.name == "raw" and not broken and not _is_raw_schema(source.columns.schema):
+    known = KnownColumns(source.columns.schema, broken)
+    for option in side.column_options:
+        _check_columns(source.options, option, known, report)
+    fields = side.record_columns(source.options, known.schema, raw.name if raw else "")
+    if not broken and len(known.schema) and not len(fields):
+        report.add("no column is left for the records", source.keys_at["schema"].locate())
+    if raw and raw.name == "raw" and not broken and not _is_raw_schema(fields):
         place = source.keys_at["schema"].locate()
         report.add(f"raw records are one column of text or bytes, got {len(fields)}", place)
     if raw and raw.name == "csv":
@@ -103,7 +110,7 @@ def _get_declared_columns(source: Source, report: PlanProblems) -> KnownColumns:
     if raw and raw.name in ("json", DEBEZIUM):
         for field, text in zip(source.columns.schema, source.columns.types, strict=True):
             check_json_keys(field, text.locate(), report)
-    return _add_connector_columns(KnownColumns(source.columns.schema, broken), source, report)
+    return _add_connector_columns(known, source, report)
 
 
 def add_debezium_columns(source: Source, known: KnownColumns, report: PlanProblems) -> KnownColumns:
@@ -166,6 +173,7 @@ def get_format(end: Source | Sink) -> nodes.Format | None:
     name = end.format or ("json" if "json" in side.formats else side.formats[0])
     options: dict[str, DocumentModel | None] = {"json": end.json_, "csv": end.csv}
     if isinstance(end, Source):
+        options["parquet"] = end.parquet
         options["debezium_json"] = end.debezium_json
     return nodes.Format(name, options.get(name))
 

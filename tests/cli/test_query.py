@@ -115,7 +115,7 @@ def test_final_rows(headrace: Headrace, files: Path, sql: str, rows: str) -> Non
     assert list_files(files) == before
 
 
-@pytest.mark.parametrize("folder", ["csv", "json"])
+@pytest.mark.parametrize("folder", ["csv", "json", "parquet"])
 def test_columns_that_a_file_does_not_have_are_null(headrace: Headrace, folder: str) -> None:
     Path(folder).mkdir()
     files = {"1": "id,name\n1,a\n2,b\n", "2": "extra,id\nx,3\n"}
@@ -125,7 +125,11 @@ def test_columns_that_a_file_does_not_have_are_null(headrace: Headrace, folder: 
             "2": '{"extra": "x", "id": 3}',
         }
     for name, text in files.items():
-        Path(folder, f"{name}.{folder}").write_text(text)
+        file = Path(folder, f"{name}.{folder}")
+        if folder == "parquet":
+            pl.read_csv(io.StringIO(text)).write_parquet(file)
+        else:
+            file.write_text(text)
     ran = headrace(
         "query", f"select id, name, extra from '{folder}/*' order by id", "--format", "csv"
     )
@@ -223,12 +227,23 @@ def test_columns_are_guessed_from_several_files(headrace: Headrace, files: Path)
     )
 
 
-def test_values_in_names_of_folders_are_announced(headrace: Headrace, files: Path) -> None:
-    Path("days/day=2026-01-31").mkdir(parents=True)
-    Path("days/day=2026-01-31/a.csv").write_text("id\n1\n")
-    ran = headrace("query", "select id from days", "--format", "csv")
-    assert (ran.status, ran.out) == (0, "id\n1\n")
-    assert "the values in the names of the folders of days are no column: day" in ran.err
+def test_values_in_names_of_folders_are_columns(headrace: Headrace, files: Path) -> None:
+    values = (("day=2026-01-31/n=1", 1), ("day=2026-02-01/n=2", 2))
+    for at, (folder, id) in enumerate(values):
+        Path("days", folder).mkdir(parents=True)
+        Path("days", folder, f"{at}.csv").write_text(f"id\n{id}\n")
+    sql = "select *, n + 1 as m from days where day >= date '2026-01-31' order by day"
+    ran = headrace("query", sql, "--format", "csv")
+    rows = "1,2026-01-31,1,2\n2,2026-02-01,2,3\n"
+    assert (ran.status, ran.err, ran.out) == (0, "", f"id,day,n,m\n{rows}")
+    Path("days/day=2026-02-01/3.csv").write_text("id\n3\n")
+    ran = headrace("query", "select * from days order by id", "--format", "csv")
+    assert (ran.status, ran.out) == (0, "id,day\n1,2026-01-31\n2,2026-02-01\n3,2026-02-01\n")
+    assert "not all files of days are in such a folder, which is therefore no column: n" in ran.err
+    Path("days/n=4").mkdir()
+    Path("days/n=4/4.csv").write_text("n,day\n9,8\n")
+    ran = headrace("query", "select n, day from 'days/n=4'", "--format", "csv")
+    assert ran.out == "n,day\n9,8\n"
 
 
 def test_the_live_table_fits_the_terminal(headrace: Headrace, files: Path) -> None:

@@ -130,7 +130,8 @@ def _operand_hint(tokens: TokenStream) -> SyntaxHint | None:
         return SyntaxHint(f'write "{"<>" if negated else "="} {word.text}"', span)
     if word.text.lower() == "similar" and tokens.next_token.text.lower() == "to":
         return SyntaxHint('write "rlike"', word.span.extend_to(tokens.next_token.span))
-    if word.text == ":" and tokens.next_token.kind == "word":
+    is_adjacent = word.span.end == tokens.next_token.span.start
+    if word.text == ":" and previous.kind == "symbol" and is_adjacent:
         return SyntaxHint(PARAMETER_HINT, word.span.extend_to(tokens.next_token.span))
     if word.text == ">" and previous.text == "->":
         span = previous.span.extend_to(word.span)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 from pyspark.sql import SparkSession
 
 from tests.support.cli.command_line import Headrace, headrace
@@ -43,6 +44,32 @@ def test_rows_of_the_text_are_those_of_tasks(spark: SparkSession, headrace: Head
     assert ran.out == headrace("query", sql, "--format", "json").out != ""
     rows = [tuple(json.loads(line).values()) for line in ran.out.splitlines()]
     assert rows == [tuple(row) for row in spark.sql(sql).collect()]
+
+
+def test_files_with_different_columns_and_folders_are_read_as_by_tasks(
+    spark: SparkSession, headrace: Headrace
+) -> None:
+    frames: dict[str, dict[str, list[object]]] = {
+        "city=Oslo/1": {"id": [1, 2], "paid": [7, None], "name": ["a", "b"]},
+        "city=a%2Fb/2": {"note": ["x"], "id": [3], "paid": [1.5]},
+        "city=__HIVE_DEFAULT_PARTITION__/3": {"id": [4]},
+    }
+    for name, columns in frames.items():
+        path = Path("in", name)
+        path.parent.mkdir(parents=True)
+        pl.DataFrame(columns).write_parquet(f"{path}.parquet")
+        Path("lines", path).parent.mkdir(parents=True)
+        pl.DataFrame(columns).write_ndjson(f"lines/{path}.jsonl")
+    for folder in ("in", "lines"):
+        sql = f"select city, id, paid, name, note from {folder} order by id"
+        ran = headrace("query", sql, "--format", "csv", "--batch")
+        assert (ran.status, ran.err) == (0, "")
+        assert ran.out == headrace("query", sql, "--format", "csv").out
+        rows = "Oslo,1,7.0,a,\nOslo,2,,b,\na/b,3,1.5,,x\n,4,,,\n"
+        assert ran.out == f"city,id,paid,name,note\n{rows}"
+    sql = "select city, count(*) as n from in group by city order by n desc, city"
+    ran = headrace("query", sql, "--format", "csv", "--batch")
+    assert ran.out == "city,n\nOslo,2\n,1\na/b,1\n", ran.err
 
 
 def test_bad_records_are_left_out_and_counted(spark: SparkSession, headrace: Headrace) -> None:

@@ -31,6 +31,7 @@ from headrace.core.plan.sql.grouping_sets import (
 from headrace.core.plan.sql.items import (
     Item,
     add_results,
+    find_result,
     has_aggregate,
     is_aggregate,
     refuse_aggregates,
@@ -79,6 +80,8 @@ class GroupBuilder:
     _calls: dict[str, str] = field(default_factory=dict)
     """The columns of aggregates by the canonical texts of their calls."""
     _aggregates: dict[str, Assignment] = field(default_factory=dict)
+    _results: dict[str, str] = field(default_factory=dict)
+    """The texts of the columns of the result, as far as they are built."""
 
     @property
     def scope(self) -> Scope:
@@ -93,6 +96,7 @@ class GroupBuilder:
         for item in self.items:
             try:
                 columns.append((item.name, self._build_item(item), item.place))
+                self._results[item.name] = str(columns[-1][1])
             except RejectedQuery:
                 failed = True
         having = None
@@ -271,7 +275,7 @@ class GroupBuilder:
         scope = add_results(item, self.items, self.scope)
         if not has_aggregate(item.node):
             return self.texts.write(item.node, scope, self._make_finder(scope, calls=False))
-        if self._reads_bounds(item.node):
+        if self._reads_bounds(item.node) or self._reads_results(item.node):
             return self.texts.write(item.node, scope, self._make_finder(scope, calls=True))
         text = self.texts.write(item.node, scope, self._make_finder(scope, calls=False))
         name = item.name
@@ -302,16 +306,21 @@ class GroupBuilder:
         names = {each.name for each in find_free_names(node) if not self.scope.has(each)}
         return bool(names & {WINDOW_START, WINDOW_END, "window", "session_window"})
 
+    def _reads_results(self, node: SyntaxNode) -> bool:
+        """Whether an expression reads columns of the result before it, under their names."""
+        names = {each.name for each in find_free_names(node) if not self.scope.has(each)}
+        return not names.isdisjoint(self._results)
+
     def _write_having(self, node: SyntaxNode) -> Text:
         scope = replace(self.scope, results=tuple(item.name for item in self.items))
         find = self._make_finder(scope, calls=True)
 
-        def find_result(each: SyntaxNode, bound: frozenset[str]) -> str | None:
+        def find_aggregate(each: SyntaxNode, bound: frozenset[str]) -> str | None:
             if isinstance(each, Name) and each.name not in bound and each.name in self._aggregates:
                 return quote_name(each.name)
             return find(each, bound)
 
-        return self.texts.write(node, scope, find_result)
+        return self.texts.write(node, scope, find_aggregate)
 
     def _make_finder(self, scope: Scope, *, calls: bool) -> Replace:
         """Return the function that replaces keys and ends of windows, and with `calls` aggregates,
@@ -343,6 +352,8 @@ class GroupBuilder:
                 hint = "compute it in a query in from (...)"
                 raise ExpressionError(message, node.span, hint)
             refuse_unknown_function(node, bound, scope)
+            if (text := find_result(node, bound, self.scope, self._results)) is not None:
+                return text
             if isinstance(node, Name | Member) and scope.find(node, bound) is not None:
                 raise _no_key_error(node.name, node.span)
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from headrace.core.aggregates.aggregate_resolver import type_aggregates
@@ -23,11 +23,12 @@ from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.sql.grouping_sets import GROUPING_FUNCTIONS
 from headrace.core.plan.sql.scope import Scope
-from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, Replace, refuse_call
+from headrace.core.plan.sql.texts import QueryTexts, RejectedQuery, Replace, build_all, refuse_call
 from headrace.core.sql.syntax_tree import Select, WindowCall, walk_query_nodes
 from headrace.core.types.data_types import INT, STRING, Schema, quote_name
 from headrace.core.types.lazy_dataclass import dataclass
 
+_RANDOM_FUNCTIONS = ("rand", "randn", "random", "randstr", "uniform", "shuffle", "uuid")
 HIDDEN_PREFIX = "order by "
 """The prefix of the names of columns that a result is only ordered by."""
 
@@ -111,6 +112,28 @@ def _check_names(items: Iterable[Item], texts: QueryTexts) -> None:
         raise RejectedQuery
 
 
+def write_items(
+    items: Sequence[Item], scope: Scope, texts: QueryTexts
+) -> list[tuple[str, Text, Span]]:
+    """Return the name, the text and the place of each item, which may read those before it.
+
+    Raises RejectedQuery.
+    """
+    written = dict[str, str]()
+
+    def find(node: SyntaxNode, bound: frozenset[str]) -> str | None:
+        refuse_unknown_function(node, bound, scope)
+        return find_result(node, bound, scope, written)
+
+    def write(item: Item) -> tuple[str, Text, Span]:
+        text = texts.write(item.node, add_results(item, items, scope), find)
+        if not _is_random(item.node):
+            written[item.name] = str(text)
+        return item.name, text, item.place
+
+    return build_all(items, write)
+
+
 def write_select(
     items: Iterable[tuple[str, Text, Span]], texts: QueryTexts, *, is_join: bool = False
 ) -> tuple[Assignment, ...]:
@@ -138,16 +161,33 @@ def write_qualify(
     """
     results = {name: str(text) for name, text, _ in columns}
 
-    def find_result(each: SyntaxNode, bound: frozenset[str]) -> str | None:
-        is_result = isinstance(each, Name) and each.name in results and each.name not in bound
-        if not is_result or scope.has(each):
-            return find(each, bound) if find else None
-        assert isinstance(each, Name), "it is the name of a result"
-        text = results[each.name]
-        is_column = text == quote_name(text.strip("`"))
-        return text if is_column else f"({text})"
+    def find_either(each: SyntaxNode, bound: frozenset[str]) -> str | None:
+        text = find_result(each, bound, scope, results)
+        return find(each, bound) if text is None and find else text
 
-    return texts.join_conditions([texts.condition(each, scope, find_result) for each in conditions])
+    return texts.join_conditions([texts.condition(each, scope, find_either) for each in conditions])
+
+
+def find_result(
+    node: SyntaxNode, bound: frozenset[str], scope: Scope, results: Mapping[str, str]
+) -> str | None:
+    """Return the text of a column of the result that a name means, if no column of the rows has
+    it."""
+    if not isinstance(node, Name) or node.name not in results or node.name in bound:
+        return None
+    if scope.has(node):
+        return None
+    text = results[node.name]
+    is_column = text == quote_name(text.strip("`"))
+    return text if is_column else f"({text})"
+
+
+def _is_random(node: SyntaxNode) -> bool:
+    """Whether an expression has another value each time that it is computed."""
+    return any(
+        isinstance(each, CallNode) and each.name in _RANDOM_FUNCTIONS
+        for each in walk_query_nodes(node)
+    )
 
 
 def resolve_position(node: SyntaxNode, items: list[Item], texts: QueryTexts) -> Item | None:

@@ -11,7 +11,6 @@ from headrace.core.expressions.parsing.syntax_tree import (
 )
 from headrace.core.expressions.typed import Span
 from headrace.core.pipeline.fields import Explode
-from headrace.core.pipeline.text import Text
 from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.plan.sql.conditions import (
     ConditionJoiner,
@@ -25,11 +24,10 @@ from headrace.core.plan.sql.grouped_queries import lift_queries, list_row_values
 from headrace.core.plan.sql.groups import GroupBuilder, is_grouped
 from headrace.core.plan.sql.items import (
     Item,
-    add_results,
     are_named,
     expand_items,
     refuse_aggregates,
-    refuse_unknown_function,
+    write_items,
     write_qualify,
     write_select,
 )
@@ -49,7 +47,6 @@ from headrace.core.plan.sql.tables import TableBuilder
 from headrace.core.plan.sql.texts import (
     QueryTexts,
     RejectedQuery,
-    build_all,
     list_conditions,
     split_conjunction,
 )
@@ -171,7 +168,7 @@ class SelectBuilder:
         if select.qualify and not any(map(has_window, (select.qualify, *(i.node for i in items)))):
             conditions, columns = (
                 split_conjunction(select.qualify),
-                self._write_items(items, draft.scope),
+                write_items(items, draft.scope, self.texts),
             )
             draft.clauses["where"] = write_qualify(conditions, columns, draft.scope, self.texts)
             select = replace(select, qualify=None)
@@ -303,7 +300,7 @@ class SelectBuilder:
         if ranking is None and (select.qualify or any(has_window(item.node) for item in items)):
             return self._build_windows(select, items, draft)
         if ranking is None:
-            columns = self._write_items(items, draft.scope)
+            columns = write_items(items, draft.scope, self.texts)
             if not self._is_whole(columns, draft):
                 is_join = draft.join is not None
                 draft.clauses["select"] = write_select(columns, self.texts, is_join=is_join)
@@ -313,7 +310,7 @@ class SelectBuilder:
         ranked = write_ranking(ranking, draft, self.texts, find_ttl(draft.inputs))
         calls = [item for item in items if isinstance(item.node, WindowCall)]
         others = [item for item in items if item not in calls]
-        by_name = {c[0]: c for c in self._write_items(others, draft.scope)}
+        by_name = {c[0]: c for c in write_items(others, draft.scope, self.texts)}
         for item in calls:
             by_name[item.name] = (item.name, self.texts.name(ranked.number, item.place), item.place)
         columns = [by_name[item.name] for item in items]
@@ -353,16 +350,6 @@ class SelectBuilder:
         if not are_named(columns, [*draft.inputs[0].schema.names, *added]):
             draft.clauses["select"] = write_select(columns, self.texts)
         return self._with_columns(draft, columns)
-
-    def _write_items(self, items: list[Item], scope: Scope) -> Columns:
-        def find(node: SyntaxNode, bound: frozenset[str]) -> None:
-            refuse_unknown_function(node, bound, scope)
-
-        def write(item: Item) -> tuple[str, Text, Span]:
-            known = add_results(item, items, scope)
-            return item.name, self.texts.write(item.node, known, find), item.place
-
-        return build_all(items, write)
 
     def _is_whole(self, columns: Columns, draft: Draft) -> bool:
         """Whether a result has all columns of the one input, and of a lookup, as they are."""

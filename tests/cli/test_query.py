@@ -152,6 +152,23 @@ def test_formats(headrace: Headrace, files: Path, monkeypatch: pytest.MonkeyPatc
     )
 
 
+@pytest.mark.parametrize("format", ["table", "json", "csv", "parquet"])
+def test_first_rows_are_printed_once_all_are_read(
+    headrace: Headrace, files: Path, format: str
+) -> None:
+    """Each file is a batch of its own, after which the first rows change."""
+    for at, amount in enumerate((30, 90, 60), 3):
+        Path(f"orders/{at}.jsonl").write_text(f'{{"id": {at}, "amount": {amount}}}\n')
+    top = "select id, amount from 'orders/*' order by amount desc limit 2"
+    for sql in (top, f"select * from ({top}) order by amount desc"):
+        assert headrace("query", sql, "--format", format, "--to", f"out.{format}").status == 0
+        if format == "parquet":
+            assert pl.read_parquet("out.parquet").rows() == [(4, 90), (5, 60)]
+        else:
+            numbers = re.findall(r"\d+", Path(f"out.{format}").read_text())
+            assert numbers == ["4", "90", "5", "60"]
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
@@ -300,6 +317,14 @@ def test_parts_of_a_pipeline_are_tables(headrace: Headrace, files: Path) -> None
     ran = headrace("query", "-f", "shop/shop.yaml", f"{sql} order by 1, 2 desc", "--format", "csv")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == "city,amount,people\nRoma,5,2800000\nWien,20,2000000\nWien,7,2000000\n"
+    ran = headrace(
+        "query",
+        "with unread as (select * from orders) select count(*) as n from newest",
+        *("-f", "shop/shop.yaml", "--format", "csv"),
+    )
+    assert (ran.status, ran.out) == (0, "n\n4\n")
+    assert ran.err.startswith('query:1:6: warning: nothing reads the query "unread"')
+    assert "shop.yaml" not in ran.err
     ran = headrace("query", "-f", "shop/shop.yaml", "select * from citis")
     assert ran.status == 2
     assert 'did you mean "cities"?' in ran.err

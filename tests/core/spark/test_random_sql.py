@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def test_random_queries_of_streams_give_what_spark_gives(spark: SparkSession) -> None:
-    found = compare_queries(spark, "test", 5)
+    found = compare_queries(spark, "c", 5)
     assert not found.wrong and not found.disagreements, found
-    assert found.equal > 5
+    assert found.equal > 100

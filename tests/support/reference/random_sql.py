@@ -177,7 +177,8 @@ class SqlDrawing(GroupDrawing):
         numbers = [each.text for each in made.columns if each.type == NUMBER]
         if self.chance(0.3) and numbers and not has_all:
             order = [f"{self.pick(numbers)} % 3{self.pick(_DIRECTIONS)}", *order]
-        offset = self.pick(("", "", " offset 2"))
+        # Spark 4.3 forgets the order before an offset inside of some queries.
+        offset = self.pick(("", "", " offset 2")) if depth == DEPTH else ""
         text = f"{made.text} order by {', '.join(order)} limit {self.pick((1, 3, 8))}{offset}"
         return QueryText(text, made.columns)
 

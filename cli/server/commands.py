@@ -164,7 +164,7 @@ def upgrade(job: str, pipeline: str, home: str) -> None:
 def _read_pipeline(path: str) -> str:
     """Read the text of a pipeline. Raises Refusal."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except UnicodeDecodeError:
         raise Refusal(f"{path} is not UTF-8", "headrace validate shows where") from None

@@ -24,6 +24,7 @@ from headrace.state.storage.local_disk import LocalDisk
 
 LOCK_INTERVAL_S = 0.25
 SCAN_INTERVAL_S = 2.0
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,9 @@ class Server:
     async def run(self) -> None:
         """Lead the home when no other server does, until a signal. Raises Refusal."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.request_stop)
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP under nohup
+                loop.add_signal_handler(number, self.request_stop)
         is_first = self.files.prepare()
         with ExitStack() as stack:
             if await self._take_lock(stack):
@@ -122,9 +124,12 @@ class Server:
                 other = supervisor.jobs[name].record.file
                 self.report(f"{file}: not started, since {name} is the job of {other}")
             else:
-                with open(file, encoding="utf-8") as opened:
-                    job = supervisor.add(name, file, opened.read())
-                supervisor.request_start(job)
+                try:
+                    with open(file, encoding="utf-8", newline="") as opened:
+                        job = supervisor.add(name, file, opened.read())
+                    supervisor.request_start(job)
+                except OSError as error:
+                    self.report(f"{file}: not started: {error.strerror or error}")
 
     async def _end_jobs(self, supervisor: Supervisor) -> None:
         supervisor.is_ending = True

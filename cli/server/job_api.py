@@ -146,9 +146,11 @@ class JobApi:
         target = "/".join(("/v1", *(quote(each) for each in request.path.split("/")[4:])))
         if request.query:
             target += f"?{urlencode(request.query)}"
-        body = dict(request.body) if request.method == "POST" else None
+        method, body = "GET", None
+        if request.method == "POST":
+            method, body = "POST", dict(request.body)
         folder = get_home_folder(self.folder.home, _check_name(name))
-        return await forward_request(folder, request.method, target, body)
+        return await forward_request(folder, method, target, body)
 
     async def history(self, request: Request) -> Response:
         """Answer with the runs that have ended, the newest first."""

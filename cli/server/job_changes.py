@@ -253,7 +253,7 @@ class JobChanges:
 def _read_file(path: str) -> str:
     """Read a text. Raises RequestError."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
@@ -271,7 +271,7 @@ def _write_file(path: str, text: str) -> None:
         return
     temporary = f"{path}.tmp"
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
             file.write(text)
         os.replace(temporary, path)
     except OSError as error:

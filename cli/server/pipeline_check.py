@@ -1,9 +1,9 @@
 """Checks of pipelines in a short process, so that the server need not load Polars.
 
-The process reads a request per file, and prints the name and the problems of each pipeline; with a
-`home`, also whether the job's newest checkpoint can be resumed with it.
+The process reads a request per file from standard input, and prints the name and the problems of
+each pipeline; with a `home`, also whether the job's newest checkpoint can be resumed with it.
 
-    python -m headrace.cli.server.pipeline_check '[{"file": "orders.yaml", ...}]'
+    echo '[{"file": "orders.yaml"}]' | python -m headrace.cli.server.pipeline_check
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ class CheckFailed(Exception):
 
 async def check_pipelines(requests: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """Check pipelines. Raises CheckFailed."""
-    command = (sys.executable, "-m", __name__, orjson.dumps(requests).decode())
-    pipe = asyncio.subprocess.PIPE
+    command, pipe = (sys.executable, "-m", __name__), asyncio.subprocess.PIPE
     async with MAX_RUNNING:
-        process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, stderr=pipe
+        )
         try:
-            out, err = await process.communicate()
+            out, err = await process.communicate(orjson.dumps(requests))
         finally:
             if process.returncode is None:
                 process.kill()
@@ -126,12 +127,12 @@ def _check_checkpoint(plan: Plan, home: str) -> None:
         check_compatibility(number, store.read_manifest(number), plan)
 
 
-def main(requests: str) -> None:
+def main() -> None:
     """Check the pipelines of the requests, and print the results."""
-    found = [check_one(request) for request in orjson.loads(requests)]
+    found = [check_one(request) for request in orjson.loads(sys.stdin.buffer.read())]
     sys.stdout.buffer.write(orjson.dumps(found))
     sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

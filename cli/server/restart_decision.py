@@ -72,7 +72,8 @@ def describe_exit(code: int | None, run: RunLog) -> str:
     if code is None:
         return "killed"
     if code < 0:
-        return f"ended by {signal.Signals(-code).name}"
+        names = {int(each): each.name for each in signal.Signals}
+        return f"ended by {names.get(-code, f'signal {-code}')}"
     return run.reason or f"ended with exit status {code}"
 
 

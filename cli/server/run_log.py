@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -121,7 +122,8 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
 
 def _iterate_lines(path: str) -> Iterator[bytes]:
     for each in list_log_files(path):
-        with open(each, "rb") as file:
+        # It may just be rotated again.
+        with suppress(FileNotFoundError), open(each, "rb") as file:
             yield from file
 
 

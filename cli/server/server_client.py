@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+from headrace.cli.control import job_socket
 from headrace.cli.control.client import EXIT_STATUSES, Document, JobClient, NoAnswer, NotListening
 from headrace.cli.control.job_list import RESUMABLE_STATUSES, JobEntry
 from headrace.cli.control.job_lookup import resolve_job_name
@@ -114,6 +115,8 @@ def add_served_jobs(entries: Sequence[JobEntry], root: str) -> list[JobEntry]:
 
 def cancel_restart(job: str, root: str) -> bool:
     """Keep a job from its restart by the server; False if none is due. Raises Refusal."""
+    if not os.path.exists(job_socket.socket_path(os.path.join(root, SERVER))):
+        return False
     client, name = ServerClient(root), resolve_job_name(job)
     try:
         found = client.fetch_job(name)

@@ -104,10 +104,10 @@ class Supervisor:
         self.cancel_restart(job)
         record.is_wanted, record.status, record.reason = True, "running", ""
         record.run, record.started_at = uuid.uuid4().hex, format_now()
-        self.folder.save_record(record)
-        self.open_home(job).clear_immediate_stop()
         log = self.folder.get_log_path(record.name)
         try:
+            self.folder.save_record(record)
+            self.open_home(job).clear_immediate_stop()
             self._write_launched(record, log)
             process = start_job(self._build_arguments(record, log), log, self._get_folder(record))
         except OSError as error:
@@ -179,7 +179,13 @@ class Supervisor:
         path = self.folder.get_log_path(job.record.name)
         run = await asyncio.to_thread(read_last_run, path)
         job.process = None
-        self._record_end(job, status, run)
+        try:
+            self._record_end(job, status, run)
+        except OSError as error:
+            # Such as a full disk: the job goes on as decided, and the next record is complete.
+            self.report(f"{job.record.name}: the end is not recorded: {error.strerror or error}")
+        finally:
+            job.ended.set()
 
     def _record_end(self, job: ServedJob, status: int | None, run: RunLog) -> None:
         """Record the end of a run, and restart the job if it is to go on."""
@@ -196,13 +202,11 @@ class Supervisor:
         record.status, record.reason, record.is_wanted = end.status, end.reason, end.stays_wanted
         if run.has_state:
             record.options = []
-        self.folder.add_history(build_history(record, status, end, run), self.kept_history)
-        restarts = end.restarts and not self.is_ending
-        if restarts:
+        if end.restarts and not self.is_ending:
             self._schedule_restart(job)
-        self.folder.save_record(record)
         self.report(f"{record.name}: {describe_end(end)}{self._describe_restart(job)}")
-        job.ended.set()
+        self.folder.save_record(record)
+        self.folder.add_history(build_history(record, status, end, run), self.kept_history)
 
     def _settle_upgrade_at_end(self, job: ServedJob, end: RunEnd, run: RunLog) -> RunEnd:
         """Settle the upgrade of a job whose process has ended; return what follows."""

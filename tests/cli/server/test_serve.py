@@ -189,6 +189,18 @@ def test_new_files_are_started_by_a_server_that_watches(home: ServedFolder) -> N
     home.until_checkpoint("a")
 
 
+def test_a_job_goes_on_if_its_end_cannot_be_recorded(home: ServedFolder) -> None:
+    home.write("a")
+    home.start()
+    job = home.until_checkpoint("a")
+    history = Path(home.folder.path) / "history"
+    history.rmdir()
+    history.touch()
+    os.kill(job["pid"], signal.SIGKILL)
+    home.until_checkpoint("a", job["checkpoint"])
+    assert "a: the end is not recorded: " in home.printed()
+
+
 def test_a_server_loads_no_polars(home: ServedFolder) -> None:
     import subprocess
     import sys

@@ -129,7 +129,6 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     rows, and becomes visible when all are written. The first Ctrl-C stops it; nothing is written.
     """
     from headrace.cli.process_limits import check_process_limits
-    from headrace.cli.server.log_rotation import open_log
     from headrace.core.job.signals import SignalHandler
 
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
@@ -138,6 +137,8 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     if conflict := options.find_conflict():
         raise click.UsageError(conflict, ctx)
     if options.log_file is not None:
+        from headrace.cli.server.log_rotation import open_log
+
         ctx.ensure_object(ExitStack).enter_context(open_log(options.log_file))
     with suspend_garbage_collection():
         check_process_limits(spark=options.batch)

@@ -322,12 +322,8 @@ def _add_monitoring(
 ) -> LaunchOptions:
     """Add the server of metrics and health to the launch."""
     from headrace.cli.command_group import find_installed_version
-    from headrace.cli.metrics.monitoring_server import (
-        MonitoringServer,
-        PortUnavailable,
-        format_url,
-        open_port,
-    )
+    from headrace.cli.metrics.monitoring_server import MonitoringServer
+    from headrace.cli.metrics.tcp_port import PortUnavailable, format_url, open_port
     from headrace.core.api.forked_children import withhold_socket
 
     try:

@@ -53,7 +53,7 @@ FLOORS = (
 NOT_IN_CORE = {"aiokafka", "rocksdict", "click", "rich", "obstore"}
 
 # What only extras bring is imported in these folders alone.
-EXTRAS = {"batch": ("batch",), "spark": ("batch",), "tables": ("sql", "http")}
+EXTRAS = {"batch": ("batch",), "spark": ("batch",), "tables": ("sql", "http"), "server": ("http",)}
 
 MODULES = [
     module.name

@@ -31,6 +31,7 @@ def build_routes(control: JobControl) -> list[HttpRoute]:
         HttpRoute("GET", "/v1/job", api.job),
         HttpRoute("GET", "/v1/statistics", api.statistics),
         HttpRoute("GET", "/v1/checkpoints", api.checkpoints),
+        HttpRoute("GET", "/v1/metrics", api.metrics),
         HttpRoute("POST", "/v1/savepoints", api.savepoint),
         HttpRoute("POST", "/v1/stop", api.stop),
         HttpRoute("POST", "/v1/rescale", api.rescale),
@@ -56,6 +57,15 @@ class ApiHandlers:
     async def checkpoints(self, request: Request) -> Response:
         """Answer with the last checkpoints of this run, the newest first."""
         return make_response(200, collect_checkpoint_history(self.control.job))
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer with the metrics of the job, as `--http` does."""
+        from headrace.cli.metrics.exposition import CONTENT_TYPE, JobCollector
+        from headrace.cli.metrics.samples import JobSample
+
+        version = self.control.summary.description.version
+        collector = JobCollector(lambda: JobSample.take(self.control.job, version))
+        return Response(200, collector.render_text(), CONTENT_TYPE)
 
     async def savepoint(self, request: Request) -> Response:
         """Request a savepoint: `to`, an absolute path or a URL."""

@@ -6,7 +6,6 @@ The server runs on the loop of the job: so an answer of `/live` also shows that 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
 from collections.abc import Callable, Collection
@@ -16,44 +15,6 @@ from headrace.cli.control.http_server import HttpRoute, run_server
 from headrace.cli.metrics.samples import JobSample
 from headrace.core.job.job import Job
 from headrace.core.types.lazy_dataclass import dataclass
-
-HOST = "127.0.0.1"
-LISTEN_BACKLOG = 128
-"""Connections that the system queues while the loop is busy."""
-
-
-class PortUnavailable(Exception):
-    """The port cannot be used: the reason, and a hint."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
-def open_port(port: int) -> socket.socket:
-    """Open a socket that listens on the port; 0 is any free port. Raises PortUnavailable."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((HOST, port))
-        made.listen(LISTEN_BACKLOG)
-    except OSError as error:
-        made.close()
-        why = (error.strerror or str(error)).lower()
-        is_taken = error.errno == errno.EADDRINUSE
-        prefix = "another process listens there: " if is_taken else ""
-        hint = f"{prefix}choose another port, or 0 for any free port"
-        raise PortUnavailable(
-            f"--http {port}: cannot listen on {HOST}:{port}: {why}", hint
-        ) from None
-    return made
-
-
-def format_url(listening: socket.socket) -> str:
-    """Return the URL of a listening socket."""
-    _, port = listening.getsockname()
-    return f"http://{HOST}:{port}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,24 @@ SHOWN_LINES = 100
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, exists=True))
+@click.option(
+    "--http",
+    "address",
+    metavar="[HOST:]PORT",
+    help="Serve the page, the API and metrics here, for requests with a token; HOST is by default "
+    "127.0.0.1.",
+)
+@click.option(
+    "--http-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A host name under which --http is called, beside localhost and addresses; repeatable.",
+)
+@click.option("--new-token", is_flag=True, help="Replace the tokens of --http.")
+@click.option(
+    "--read-only-token", is_flag=True, help="Print a second token, for requests that only look."
+)
 @click.option("--leave-jobs", is_flag=True, help="Let the jobs run on when the server ends.")
 @click.option("--watch", is_flag=True, help="Start pipelines that are new in the folder.")
 @click.option(
@@ -26,7 +44,18 @@ SHOWN_LINES = 100
     show_default=True,
     help="The runs that the history has.",
 )
-def serve(folder: str, leave_jobs: bool, watch: bool, keep: int) -> None:
+@click.pass_context
+def serve(
+    ctx: click.Context,
+    folder: str,
+    address: str | None,
+    hosts: tuple[str, ...],
+    new_token: bool,
+    read_only_token: bool,
+    leave_jobs: bool,
+    watch: bool,
+    keep: int,
+) -> None:
     """Run the pipelines of a folder, each in a process of its own.
 
     The home of the jobs is DIR/.headrace. The first server starts all pipelines of the folder;
@@ -39,8 +68,12 @@ def serve(folder: str, leave_jobs: bool, watch: bool, keep: int) -> None:
     from headrace.cli.server.job_process import check_system
 
     check_system()
+    if address is None and (hosts or new_token or read_only_token):
+        message = "--http-host, --new-token and --read-only-token apply only together with --http"
+        raise click.UsageError(message, ctx)
     path = os.path.abspath(folder)
-    options = ServeOptions(path, leave_jobs, watch, keep)
+    place = None if address is None else _parse_address(address, ctx)
+    options = ServeOptions(path, leave_jobs, watch, keep, place, hosts, new_token, read_only_token)
     serve(options, os.path.join(path, DEFAULT_HOME), lambda line: click.echo(line, err=True))
 
 
@@ -159,6 +192,22 @@ def upgrade(job: str, pipeline: str, home: str) -> None:
         click.echo(result["savepoint"])
     else:
         click.echo(f"{name} is upgraded", err=True)
+
+
+def _parse_address(text: str, ctx: click.Context) -> tuple[str, int]:
+    """Parse a host and a port. Raises UsageError, or Refusal if aiohttp is not installed.
+
+    >>> [_parse_address(text, click.Context(serve)) for text in ("8080", "[::1]:0")]
+    [('127.0.0.1', 8080), ('::1', 0)]
+    """
+    from importlib.util import find_spec
+
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port) < 2**16):
+        raise click.UsageError(f'--http: wanted HOST:PORT, as in 127.0.0.1:8080, got "{text}"', ctx)
+    if find_spec("aiohttp") is None:
+        raise Refusal("--http needs aiohttp", 'pip install "headrace[http]" installs it')
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _read_pipeline(path: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import field
 from headrace.cli.control import job_socket
 from headrace.cli.control.http_server import run_server
 from headrace.cli.errors import Refusal
+from headrace.cli.metrics.tcp_port import PortUnavailable, format_url, open_port
 from headrace.cli.server.job_api import JobApi
 from headrace.cli.server.pipeline_files import PipelineFiles
 from headrace.cli.server.server_folder import KEPT_HISTORY, ServerFolder
@@ -36,6 +37,12 @@ class ServeOptions:
     leave_jobs: bool = False
     watch: bool = False
     kept_history: int = KEPT_HISTORY
+    address: tuple[str, int] | None = None
+    """The host and the port to listen on; None: only the owner's socket is served."""
+    hosts: tuple[str, ...] = ()
+    """The names of this host that requests may have, beside localhost and addresses."""
+    new_token: bool = False
+    read_only_token: bool = False
 
 
 @dataclass(slots=True)
@@ -91,12 +98,46 @@ class Server:
         self._supervisor = supervisor
         api = JobApi(self.files, supervisor, pipelines)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(_listen(api, self.files, self.report))
+            await stack.enter_async_context(_listen(api, self.files, self.report_bug))
+            if self.options.address is not None:
+                await stack.enter_async_context(self._listen_tcp(api, self.options.address))
             await supervisor.resume()
             self.report(f"leads {self.files.home}")
             await self._watch_folder(supervisor, pipelines, is_first)
             await self._end_jobs(supervisor)
             await api.close()
+
+    def report_bug(self, error: BaseException) -> None:
+        """Report a bug in headrace; the server goes on."""
+        self.report(f"a bug in headrace, please report it: {type(error).__name__}: {error}")
+
+    @asynccontextmanager
+    async def _listen_tcp(self, api: JobApi, address: tuple[str, int]) -> AsyncIterator[None]:
+        """Serve over TCP, and print the URLs with their tokens. Raises Refusal."""
+        from headrace.cli.server import tcp_server
+        from headrace.cli.server.access_tokens import load_tokens
+
+        host, port = address
+        try:
+            listener = open_port(port, host)
+        except PortUnavailable as error:
+            raise Refusal(error.message, error.hint) from None
+        options = self.options
+        tokens = load_tokens(self.files, renew=options.new_token, read_only=options.read_only_token)
+        server = tcp_server.TcpServer(
+            api.build_routes(),
+            tokens,
+            (host, *options.hosts),
+            tcp_server.load_page(),
+            tcp_server.open_access_log(self.files.access_log),
+            self.report_bug,
+        )
+        url = format_url(listener)
+        async with tcp_server.run_tcp_server(server, listener):
+            self.report(f"serves {url}/#token={tokens.owner}")
+            if tokens.viewer is not None:
+                self.report(f"for viewers {url}/#token={tokens.viewer}")
+            yield
 
     async def _watch_folder(
         self, supervisor: Supervisor, pipelines: PipelineFiles, is_first: bool
@@ -144,13 +185,9 @@ class Server:
 
 @asynccontextmanager
 async def _listen(
-    api: JobApi, folder: ServerFolder, report: Callable[[str], None]
+    api: JobApi, folder: ServerFolder, report_bug: Callable[[BaseException], None]
 ) -> AsyncIterator[None]:
     """Serve the owner's socket. Raises Refusal."""
-
-    def report_bug(error: BaseException) -> None:
-        report(f"a bug in headrace, please report it: {type(error).__name__}: {error}")
-
     try:
         listener = job_socket.open_listener(folder.path)
         with listener as opened:

@@ -16,8 +16,10 @@ from urllib.parse import quote, urlencode
 from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
 from headrace.cli.control.http_server import HttpRoute
 from headrace.cli.control.job_list import JobEntry, list_jobs
+from headrace.cli.control.job_lookup import list_homes
 from headrace.cli.server.job_changes import JobChanges
 from headrace.cli.server.job_forwarding import forward_request
+from headrace.cli.server.merged_metrics import merge_metrics
 from headrace.cli.server.pipeline_files import PipelineFiles
 from headrace.cli.server.run_history import summarize_history
 from headrace.cli.server.run_log import read_tail
@@ -27,6 +29,7 @@ from headrace.cli.server.supervisor import ServedJob, Supervisor, describe_job
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.names import get_home_folder
 
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LOG_TYPE = "text/plain; charset=utf-8"
 MAX_LOG_BYTES = 2**20
 MAX_WAIT_S = 60.0
@@ -61,6 +64,7 @@ class JobApi:
             HttpRoute("GET", f"{job}/{{route}}", self.forward),
             HttpRoute("POST", f"{job}/{{route}}", self.forward),
             HttpRoute("GET", f"{job}/{{route}}/{{id}}", self.forward),
+            HttpRoute("GET", "/metrics", self.metrics),
             HttpRoute("GET", "/v1/history", self.history),
             HttpRoute("GET", "/v1/history/{number}", self.run),
             HttpRoute("GET", "/v1/operations/{id}", self.operation),
@@ -151,6 +155,20 @@ class JobApi:
             method, body = "POST", dict(request.body)
         folder = get_home_folder(self.folder.home, _check_name(name))
         return await forward_request(folder, method, target, body)
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer with the metrics of all jobs that run, in Prometheus's text format."""
+        homes = await asyncio.to_thread(list_homes, self.folder.home)
+        asked = (forward_request(home.folder, "GET", "/v1/metrics") for home in homes)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        texts = {
+            home.name: answer.body.decode()
+            for home, answer in zip(homes, answers, strict=True)
+            if isinstance(answer, Response) and answer.status == 200
+        }
+        jobs = self.supervisor.jobs.items()
+        running = {name: job.process is not None for name, job in jobs}
+        return Response(200, merge_metrics(texts, running).encode(), METRICS_TYPE)
 
     async def history(self, request: Request) -> Response:
         """Answer with the runs that have ended, the newest first."""

@@ -84,6 +84,13 @@ def test_what_is_started_again_and_again_is_a_run_without_what_is_for_once() -> 
         assert not set(words) & set(ONCE)
 
 
+def test_the_unit_of_a_server_leaves_its_jobs_to_it() -> None:
+    unit = (DEPLOY / "systemd" / "headrace-serve.service").read_text("utf-8")
+    (words,) = re.findall(r"^ExecStart=\S+/headrace (.*) \$HEADRACE_OPTIONS$", unit, re.MULTILINE)
+    assert parsed(words.replace("%S/headrace/pipelines", str(DEPLOY)).split()) == "serve"
+    assert {"KillMode=process", "KillSignal=SIGTERM", "OOMPolicy=continue"} <= {*unit.splitlines()}
+
+
 def test_the_options_for_once_are_there() -> None:
     run = {option for one in headrace.commands["run"].params for option in one.opts}
     assert set(ONCE) <= run

@@ -14,12 +14,9 @@ from tests.support.java import FAST
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Queries add classes and large arrays: with less room for them, Java collects all of its garbage
-# again and again in a session of minutes.
-JAVA = (*FAST, "-XX:MetaspaceSize=512m", "-Xms1g", "-Xmn400m")
 SETTINGS = {
-    "spark.driver.extraJavaOptions": " ".join(JAVA),
-    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": " ".join(FAST),
+    "spark.driver.memory": "1g",
 }
 
 

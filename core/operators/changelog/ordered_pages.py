@@ -213,7 +213,8 @@ class OrderedPages:
         if is_split or new_pages.height < touched.height:
             self._remove_empty(touched, new_pages, groups)
         untouched = pages.join(touched, on=[GROUP, PAGE], how="anti")
-        pages = pl.concat([untouched.select(GROUP, *self._entry), new_pages])
+        columns = [GROUP, *self._entry]
+        pages = pl.concat([untouched[columns], new_pages[columns]])
         pages = self._order.sort(pages, (GROUP,))  # their numbers say nothing of their order
         lists = self._list_by_group(pages, groups)
         return UpdatedPages(pages, lists, touched, new_pages[[GROUP, PAGE]], rows)

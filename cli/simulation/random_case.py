@@ -3,8 +3,10 @@
 The result of a case must not depend on how it is run. So a row is late in each run or in none:
 rows within the watermark's delay never are, and rows behind the watermark come after a watermark
 of all sources and a checkpoint. A split ceases to be idle before a checkpoint, and while others
-have no rows: else those could be ahead of it. Time passes between two checkpoints, so that rows
-that are read again are read at the same time. The rows of a key come in one split.
+have no rows: else those could be ahead of it. If all splits of a source are idle, its next rows are
+of one split, for the same reason; and never, if a step reads it in two ways. Time passes between
+two checkpoints, so that rows that are read again are read at the same time. The rows of a key come
+in one split.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Literal, TypeAlias
 from headrace.core.expressions import find_columns
 from headrace.core.pipeline.pipeline_tests.model import ClockAdvance, ControlEvent, Rescale
 from headrace.core.plan import nodes
+from headrace.core.plan.nodes.windows import Session
 from headrace.core.testing.bound_tests import BoundEvent, FedIdleness, FedRows, FedWatermark
 from headrace.core.testing.random_rows import NO_SAMPLES, SECOND_US, RowGenerator, RowSamples
 from headrace.core.testing.typed_rows import Row
@@ -94,13 +97,15 @@ class CaseGenerator:
     _rows: dict[str, RowGenerator] = field(init=False)
     _splits: dict[str, int] = field(init=False)
     _split_keys: dict[str, tuple[str, ...] | None] = field(init=False)
+    _joined_sources: frozenset[str] = field(init=False)
+    """The sources that may not become idle as a whole."""
     _pace_us: int = field(init=False)
     _now_us: int = field(init=False, default=BEGIN_US)
     """The latest event time so far."""
     _least_us: int = field(init=False, default=BEGIN_US)
     """No row that is not late has an earlier event time."""
-    _idle: dict[str, int] = field(init=False, default_factory=dict)
-    """The split of each source that is idle now."""
+    _idle: dict[str, set[int]] = field(init=False, default_factory=dict)
+    """The splits of each source that are idle now, or may be."""
     _row_count: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -114,6 +119,7 @@ class CaseGenerator:
             s.name: 1 if self._split_keys[s.name] is None else chance.choice((1, 1, 2, 3))
             for s in sources
         }
+        self._joined_sources = find_joined_sources(self.plan)
         self._pace_us = chance.choice(PACES_US)
 
     def draw(self) -> RandomCase:
@@ -136,7 +142,7 @@ class CaseGenerator:
             "rows": (12, self._draw_rows),
             "watermark": (2, self._raise_watermark),
             "late": (1, self._draw_late_rows),
-            "idle": (1, self._make_split_idle),
+            "idle": (1, self._make_splits_idle),
             "advance": (1, self._advance),
             "checkpoint": (4, lambda: CaseStep((ControlEvent("checkpoint"),))),
             "restart": (2, lambda: CaseStep((ControlEvent("restart"),))),
@@ -173,27 +179,35 @@ class CaseGenerator:
         times = [chance.randint(least_us, latest_us) for _ in range(count)]
         times.sort(key=lambda time_us: time_us + chance.random() * delay_us)
         self._now_us = max(self._now_us, *times)
-        step = self._feed(source, times, least_us, self._idle.get(source))
+        step = self._feed(source, times, least_us)
         if self._rows[source].source.event_time is not None:
             self._least_us = max(self._least_us, max(times) - delay_us)
         return step
 
-    def _feed(self, source: str, times: Iterable[int], least_us: int, idle: int | None) -> CaseStep:
-        """Return rows in their splits; those of an idle split come last."""
+    def _feed(self, source: str, times: Iterable[int], least_us: int) -> CaseStep:
+        """Return rows in their splits; those of idle splits come before, each by themselves."""
         splits: list[list[Row]] = [[] for _ in range(self._splits[source])]
         for time_us in times:
             row = self._rows[source].draw(time_us, least_us)
             splits[self._choose_split(source, row)].append(row)
-            self._row_count += 1
-        if idle is None or not splits[idle]:
+        idle = self._idle.get(source, set())
+        if len(idle) == len(splits):
+            # The first split with rows would leave behind those of all others.
+            first = next(at for at, rows in enumerate(splits) if rows)
+            splits = [rows if at == first else [] for at, rows in enumerate(splits)]
+        self._row_count += sum(map(len, splits))
+        resumed = [at for at, rows in enumerate(splits) if rows and at in idle]
+        if not resumed:
             return CaseStep((FedRows(source, tuple(map(tuple, splits))),))
-        del self._idle[source]
-        first, last = (
-            FedRows(source, tuple(tuple(s) if (at == idle) == is_last else () for at, s in each))
-            for is_last, each in ((False, enumerate(splits)), (True, enumerate(splits)))
-        )
-        checkpoint = ControlEvent("checkpoint")
-        return CaseStep((last, checkpoint, first))
+        idle.difference_update(resumed)
+        events: list[BoundEvent] = []
+        for at in resumed:
+            alone = (tuple(rows) if each == at else () for each, rows in enumerate(splits))
+            events += (FedRows(source, tuple(alone)), ControlEvent("checkpoint"))
+        others = [() if at in resumed else tuple(rows) for at, rows in enumerate(splits)]
+        if any(others):
+            events.append(FedRows(source, tuple(others)))
+        return CaseStep(tuple(events))
 
     def _choose_split(self, source: str, row: Row) -> int:
         key = [row[name] for name in self._split_keys[source] or ()]
@@ -210,7 +224,7 @@ class CaseGenerator:
         if not timed:
             return None
         self._least_us = self._chance.randint(self._least_us, self._now_us)
-        if self._idle or self._chance.random() < 0.5:
+        if any(self._idle.values()) or self._chance.random() < 0.5:
             return CaseStep(self._raise_watermarks())
         return CaseStep((FedWatermark(self._chance.choice(timed), self._least_us),))
 
@@ -221,14 +235,21 @@ class CaseGenerator:
         return (*watermarks, ControlEvent("checkpoint"))
 
     def _advance(self) -> CaseStep:
-        """Return that time passes; splits that become idle by that do not stay so."""
+        """Return that time passes; splits that may become idle by that are idle afterwards."""
         by = timedelta(seconds=self._chance.choice((1, 30, 300, 7200)))
         checkpoint = ControlEvent("checkpoint")
-        sources = [rows.source for rows in self._rows.values()]
-        if all(s.watermark is None or s.watermark.idle is None for s in sources):
-            return CaseStep((checkpoint, ClockAdvance(by), checkpoint))
-        before, after = self._raise_watermarks(), self._raise_watermarks()
-        return CaseStep((*before, ClockAdvance(by), *after))
+        by_clock = [
+            name
+            for name, rows in self._rows.items()
+            if rows.source.watermark is not None and rows.source.watermark.idle is not None
+        ]
+        if self._joined_sources.intersection(by_clock):
+            before, after = self._raise_watermarks(), self._raise_watermarks()
+            return CaseStep((*before, ClockAdvance(by), *after))
+        idle = [
+            FedIdleness(name, self._set_idle(name, range(self._splits[name]))) for name in by_clock
+        ]
+        return CaseStep((checkpoint, ClockAdvance(by), *idle, checkpoint))
 
     def _draw_late_rows(self) -> CaseStep | None:
         """Return rows behind the watermark of all sources."""
@@ -240,19 +261,34 @@ class CaseGenerator:
             return None
         watermarks = self._raise_watermarks()
         source, count = self._chance.choice(can_be_late), self._chance.randint(1, 3)
+        if has_sessions(self.plan):
+            # Rows of one batch join each other to a session that is not late, though some are.
+            count = 1
         behind_us = self._chance.choice((1, 2, 20)) * self._pace_us
         times = [self._least_us - self._chance.randint(1, behind_us) for _ in range(count)]
-        late = self._feed(source, times, self._least_us, None)
+        late = self._feed(source, times, self._least_us)
         return CaseStep((*watermarks, *late.events))
 
-    def _make_split_idle(self) -> CaseStep | None:
-        """Return the idleness of one of the splits of a source, always the same one."""
-        timed = [name for name in self._list_timed_sources() if self._splits[name] > 1]
+    def _make_splits_idle(self) -> CaseStep | None:
+        """Return the idleness of some of the splits of a source, or of all."""
+        timed = self._list_timed_sources()
         if not timed:
             return None
-        source = self._chance.choice(timed)
-        split = self._idle.setdefault(source, self._chance.randrange(self._splits[source]))
-        return CaseStep((FedIdleness(source, (split,)),))
+        source, chance = self._chance.choice(timed), self._chance
+        count = self._splits[source]
+        most = count - 1 if source in self._joined_sources else count
+        if not most:
+            return None
+        splits = sorted(
+            self._idle.get(source) or chance.sample(range(count), chance.randint(1, most))
+        )
+        return CaseStep((FedIdleness(source, self._set_idle(source, splits)),))
+
+    def _set_idle(self, source: str, splits: Iterable[int]) -> tuple[int, ...]:
+        """Record that splits are idle, and return them."""
+        idle = tuple(splits)
+        self._idle.setdefault(source, set()).update(idle)
+        return idle
 
     def _list_timed_sources(self) -> list[str]:
         return [name for name, rows in self._rows.items() if rows.source.event_time is not None]
@@ -285,6 +321,28 @@ def remove_disturbances(case: RandomCase) -> RandomCase:
 def is_disturbance(event: BoundEvent) -> bool:
     """Whether an event has no part in the result."""
     return event in DISTURBANCES or isinstance(event, Rescale)
+
+
+def find_joined_sources(plan: nodes.Plan) -> frozenset[str]:
+    """Return the sources that a step reads through two of its inputs, as in a join with itself."""
+    origins: dict[str, frozenset[str]] = {}
+    found = set[str]()
+    for part in plan:
+        if isinstance(part, nodes.Source):
+            origins[part.name] = frozenset((part.name,))
+        elif isinstance(part, nodes.Step):
+            read = [name for stream in part.inputs for name in origins[stream]]
+            found |= {name for name in read if read.count(name) > 1}
+            origins |= dict.fromkeys((each.name for each in part.outputs), frozenset(read))
+    return frozenset(found)
+
+
+def has_sessions(plan: nodes.Plan) -> bool:
+    """Whether a step has session windows."""
+    operations = [o for part in plan if isinstance(part, nodes.Step) for o in part.operations]
+    windows = [getattr(each, "window", None) for each in operations]
+    windows += [getattr(getattr(each, "matching", None), "window", None) for each in operations]
+    return any(isinstance(each.shape, Session) for each in windows if each is not None)
 
 
 def find_split_key(plan: nodes.Plan, source: nodes.Source) -> tuple[str, ...] | None:

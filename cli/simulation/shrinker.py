@@ -45,15 +45,21 @@ def can_be_compared(steps: Sequence[CaseStep]) -> bool:
     """Whether splits that are idle get rows only in steps that provide for it."""
     idle = set[tuple[str, int]]()
     for step in steps:
+        before = frozenset(idle)
+        fed = set[tuple[str, int]]()
         for event in step.events:
             match event:
                 case FedIdleness(source, splits):
                     idle |= {(source, split) for split in splits}
                 case FedWatermark(source):
                     idle = {each for each in idle if each[0] != source}
+                    before = frozenset(idle)
                 case FedRows(source, splits):
-                    fed = {(source, at) for at, rows in enumerate(splits) if rows}
+                    fed |= {(source, at) for at, rows in enumerate(splits) if rows}
+                    every = {(source, at) for at in range(len(splits))}
                     if idle & fed and len(step.events) == 1:
+                        return False
+                    if every <= before and len(fed) > 1:
                         return False
                     idle -= fed
     return True

@@ -85,6 +85,8 @@ class EntryWriter:
                 yield f"  - watermark: {{{source}: {time}}}"
             case FedIdleness(source, (split,)):
                 yield f"  - idle: {{{source}: {split}}}"
+            case FedIdleness(source, splits):
+                yield f"  - idle: {{{source}: [{', '.join(map(str, splits))}]}}"
             case ClockAdvance(by):
                 yield f"  - advance: {by // timedelta(seconds=1)}s"
             case Rescale(parallelism):

@@ -10,10 +10,13 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
+from headrace.cli.pipeline_tests.checked_tests import Suite, check_suite
 from headrace.cli.simulation.random_case import CaseStep, Fault
 from headrace.cli.simulation.shrinker import can_be_compared
+from headrace.cli.simulation.simulation import Simulation
 from headrace.core.operators.operator import Output
 from headrace.core.operators.running_results import RunningAggregateOperator
+from headrace.core.pipeline.pipeline_tests.model import ClockAdvance
 from headrace.core.testing.bound_tests import FedIdleness, FedRows, FedWatermark
 from tests.support.cli.command_line import Headrace, Ran
 
@@ -144,13 +147,13 @@ sinks: {{a: {{from: compared, console: {{}}}}}}
 def test_a_correct_pipeline_passes_and_the_summary_counts_what_happened(
     headrace: Headrace,
 ) -> None:
-    ran = simulate(headrace, WINDOWS, "--seeds", "10", "--junit", "junit.xml")
+    ran = simulate(headrace, WINDOWS, "--seeds", "20", "--junit", "junit.xml")
     assert (ran.status, ran.out) == (0, ""), ran.out
     words = [part.split()[-1] for part in ran.err.split(", ")[:4]]
     assert words == ["rows", "crashes", "restarts", "savepoints"], ran.err
-    assert ran.err.startswith("10 seeds: ")
+    assert ran.err.startswith("20 seeds: ")
     suite = ElementTree.parse("junit.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("failures")) == ("10", "0")
+    assert (suite.get("tests"), suite.get("failures")) == ("20", "0")
 
 
 TOTALS = f"""\
@@ -336,3 +339,19 @@ def test_rows_of_an_idle_split_come_only_where_steps_provide_for_it() -> None:
     assert can_be_compared((CaseStep((rows,)), idle))
     assert can_be_compared((idle, CaseStep((FedWatermark("orders", 1),)), CaseStep((rows,))))
     assert can_be_compared((idle, CaseStep((rows, rows), Fault("turn", 1))))
+    other = FedRows("orders", ((), ({"id": 1},)))
+    all_idle = CaseStep((FedIdleness("orders", (0, 1)),))
+    assert can_be_compared((all_idle, CaseStep((rows, rows)), CaseStep((other, other))))
+    assert not can_be_compared((all_idle, CaseStep((rows, other))))
+
+
+def test_splits_become_idle_all_at_once_and_by_the_clock(headrace: Headrace) -> None:
+    Path("shop.yaml").write_text(WINDOWS.replace("delay: 10s", "delay: 10s, idle: 1m"), "utf-8")
+    checked = check_suite(Suite("shop.yaml", with_section=True), ())
+    simulation = Simulation(checked, 100, {})
+    cases = [simulation.draw_case(seed) for seed in range(60)]
+    idle = [each for case in cases for each in case.events if isinstance(each, FedIdleness)]
+    assert {each.splits for each in idle} >= {(0,), (0, 1), (0, 1, 2)}
+    by_clock = [s for case in cases for s in case.steps if ClockAdvance in map(type, s.events)]
+    assert by_clock and all(FedIdleness in map(type, step.events) for step in by_clock)
+    assert all(can_be_compared(case.steps) for case in cases)

@@ -13,6 +13,7 @@ from headrace.cli.control.client import EXIT_STATUSES, Document, JobClient, NoAn
 from headrace.cli.control.job_list import RESUMABLE_STATUSES, JobEntry
 from headrace.cli.control.job_lookup import resolve_job_name
 from headrace.cli.errors import Refusal
+from headrace.cli.pipeline_file import DEFAULT_HOME
 from headrace.cli.server.server_folder import SERVER
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.home import Home
@@ -46,8 +47,9 @@ class ServerClient:
         try:
             status, document = client.send_request(method, path, body, timeout_s, headers)
         except NotListening:
-            folder = os.path.dirname(os.path.abspath(self.root))
-            hint = f"start one: headrace serve {os.path.relpath(folder)}"
+            folder, name = os.path.split(os.path.abspath(self.root))
+            own = f"start one: headrace serve {os.path.relpath(folder)}"
+            hint = own if name == DEFAULT_HOME else f"the home of a server is DIR/{DEFAULT_HOME}"
             raise Refusal(f"no server leads {self.root}", hint, 3) from None
         except NoAnswer as error:
             raise Refusal(f"the server has not answered: {error}", status=1) from None

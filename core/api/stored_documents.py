@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import msgspec
 
 T = TypeVar("T")
+
+_CONVERSION_LOCK = threading.Lock()
+"""msgspec crashes the process if two threads are the first to convert to a type together."""
 
 _REWORDINGS = (
     (re.compile(r"^Expected "), "wanted "),
@@ -37,9 +41,17 @@ def convert_document(document: object, kind: type[T]) -> T:
     import msgspec
 
     try:
-        return msgspec.convert(document, kind)
+        return convert_plain(document, kind)
     except msgspec.ValidationError as error:
         raise MalformedDocument(describe_mismatch(error)) from error
+
+
+def convert_plain(document: object, kind: type[T]) -> T:
+    """Return a document of plain data as a value of this type. Raises ValidationError."""
+    import msgspec
+
+    with _CONVERSION_LOCK:
+        return msgspec.convert(document, kind)
 
 
 def describe_mismatch(error: msgspec.ValidationError) -> str:

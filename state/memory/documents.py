@@ -25,7 +25,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from headrace.core.api.snapshots import DamagedSnapshot
 from headrace.core.api.state import Document, Redistribution, StateDescriptor, StepCounters
-from headrace.core.api.stored_documents import describe_mismatch
+from headrace.core.api.stored_documents import convert_plain, describe_mismatch
 from headrace.core.api.user_metrics import MetricValues
 from headrace.state.memory.frame_blobs import FrameBlobNames
 
@@ -50,7 +50,7 @@ def build_metrics_document(values: MetricValues) -> MetricsDocument | UnsetType:
 def to_typed(document: object, kind: type[Typed]) -> Typed:
     """Convert plain data to a typed document. Raises DamagedSnapshot."""
     try:
-        return msgspec.convert(document, kind)
+        return convert_plain(document, kind)
     except msgspec.ValidationError as error:
         why = describe_mismatch(error)
         raise DamagedSnapshot(f"wanted the state of a step, got another: {why}") from error

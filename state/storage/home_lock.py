@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -21,6 +22,9 @@ from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.disk import Disk, FileLock
 from headrace.state.storage.disk_errors import translate_os_errors
 from headrace.state.storage.documents import LockDocument
+
+TRIES, TRY_INTERVAL_S = 10, 0.02
+"""How often the lock of a process that has ended is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def hold_lock(disk: Disk, path: str, since: str) -> Iterator[LockHolder | None]:
     Raises HomeLocked.
     """
     with translate_os_errors(f"lock {path}"):
-        lock = disk.lock(path)
+        lock = disk.lock(path) or _lock_after_end(disk, path)
     if lock is None:
         with translate_os_errors(f"lock {path}"):
             raise _build_locked_error(path, _parse_holder(disk.read(path)))
@@ -69,13 +73,26 @@ def hold_lock(disk: Disk, path: str, since: str) -> Iterator[LockHolder | None]:
         lock.release()
 
 
+def _lock_after_end(disk: Disk, path: str) -> FileLock | None:
+    """Take the lock of a process that has ended, which `find_holder` may be trying just now."""
+    for _ in range(TRIES):
+        holder = _parse_holder(disk.read(path))
+        if holder is None or holder.host != socket.gethostname() or _is_alive(holder.pid):
+            return None
+        time.sleep(TRY_INTERVAL_S)
+        lock = disk.lock(path)
+        if lock is not None:
+            return lock
+    return None
+
+
 def find_holder(disk: Disk, path: str) -> tuple[bool, LockHolder | None]:
     """Return whether a process holds the lock, and which, as far as the file names it. Raises
     SnapshotError.
 
     If the file names no process, the lock is free, except while a process is just taking it.
     Otherwise the lock is tried, as only the system knows: a process that takes the lock of a killed
-    run in that instant may be refused.
+    run in that instant tries again.
     """
     with translate_os_errors(f"lock {path}"):
         holder = _parse_holder(disk.read(path)) if disk.get_size(path) else None

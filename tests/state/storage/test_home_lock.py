@@ -87,6 +87,26 @@ def test_a_home_whose_holder_was_killed_is_free_and_says_who_it_was(tmp_path: Pa
         assert killed is None
 
 
+def test_a_home_whose_killed_holder_is_looked_for_is_free_a_moment_later(tmp_path: Path) -> None:
+    with holder(tmp_path) as (process, pid):
+        process.kill()
+        process.wait()
+    disk = LocalDisk()
+    trying = disk.lock(f"{tmp_path}/bids/lock")  # as `headrace jobs` does
+    assert trying is not None
+    release = trying.release
+
+    class ReleasingDisk(LocalDisk):
+        """The disk, on which the other process lets go of the lock after the first look."""
+
+        def read(self, path: str) -> bytes:
+            release()
+            return super().read(path)
+
+    with Home(ReleasingDisk(), str(tmp_path), "bids").hold(NOW) as killed:
+        assert str(killed and killed.pid) == pid
+
+
 def test_a_home_whose_holder_ended_is_free_and_nobody_was_killed(tmp_path: Path) -> None:
     home = Home(LocalDisk(), str(tmp_path), "bids")
     with holder(tmp_path) as (process, _):

@@ -41,8 +41,11 @@ TEXT_COLUMNS = (0, 1, 6, 7)
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option(
+    "--history", is_flag=True, help="List the runs of a server that have ended, the newest first."
+)
 @add_home_option
-def jobs(as_json: bool, home: str) -> None:
+def jobs(as_json: bool, history: bool, home: str) -> None:
     """List running jobs, and jobs that can be resumed.
 
     They are the jobs of one home: --home, or .headrace in this folder. Rates are over the last five
@@ -55,6 +58,11 @@ def jobs(as_json: bool, home: str) -> None:
     from headrace.cli.server.server_client import add_served_jobs
 
     check_home(home)
+    if history:
+        from headrace.cli.server.history_output import print_history
+
+        print_history(home, as_json=as_json)
+        return
     entries = add_served_jobs(list_jobs(home), home)
     if as_json:
         import orjson

@@ -86,6 +86,7 @@ class JobChanges:
             await self._check(job.record.file, text, savepoint=savepoint)
         if job.process is not None:
             operation.progress_text = "stopping the job with a checkpoint"
+            job.is_restarting = True
             job.process.send_signal(signal.SIGTERM)
             await job.ended.wait()
         self.supervisor.request_start(job, *options)

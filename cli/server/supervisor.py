@@ -44,6 +44,8 @@ class ServedJob:
     started_s: float = 0.0
     restart_timer: asyncio.TimerHandle | None = None
     restarts_at_s: float = 0.0
+    is_restarting: bool = False
+    """Whether it is stopped only to be started again."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no process runs."""
 
@@ -102,6 +104,7 @@ class Supervisor:
         """Start the process of a job that does not run; a failure to do so is one of the run."""
         record = job.record
         self.cancel_restart(job)
+        job.is_restarting = False
         record.is_wanted, record.status, record.reason = True, "running", ""
         record.run, record.started_at = uuid.uuid4().hex, format_now()
         log = self.folder.get_log_path(record.name)
@@ -193,7 +196,7 @@ class Supervisor:
         end = decide_run_end(
             status,
             run,
-            is_server_ending=self.is_ending,
+            is_server_ending=self.is_ending or job.is_restarting,
             is_stopped_at_once=home.was_stopped_at_once(),
         )
         record.run = None

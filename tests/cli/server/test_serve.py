@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -61,11 +62,16 @@ def test_a_killed_job_is_started_again_and_no_row_is_lost(home: ServedFolder) ->
     assert "a: failed: ended by SIGKILL; restarts in 1 s" in home.printed()
     home.end(server)
     assert is_complete(home.read_numbers("a"))
-    runs = [home.folder.read_history(number) for number in home.folder.list_history()]
-    ends = [(run["status"], run["exit_status"]) for run in runs if run]
-    assert ends == [("failed", -signal.SIGKILL), ("stopped", 0)]
-    assert runs[0] and runs[0]["checkpoints"]
-    assert runs[1] and runs[1]["figures"]["rows_in"]
+    last, killed = json.loads(home.run("jobs", "--history", "--json").stdout)
+    assert (killed["status"], killed["exit_status"]) == ("failed", -signal.SIGKILL)
+    assert (last["status"], last["exit_status"]) == ("stopped", 0)
+    assert killed["checkpoints"]
+    assert last["figures"]["rows_in"]
+    heads, *lines = home.run("jobs", "--history").stdout.splitlines()
+    assert (heads.split()[:2], [line.split()[:2] for line in lines]) == (
+        ["run", "job"],
+        [["2", "a"], ["1", "a"]],
+    )
 
 
 def test_jobs_of_a_killed_server_go_on_and_the_next_one_takes_them_over(
@@ -73,12 +79,14 @@ def test_jobs_of_a_killed_server_go_on_and_the_next_one_takes_them_over(
 ) -> None:
     home.write("a")
     home.write("b")
-    first = home.start()
+    first = home.start("--http", "0")
     pids = {name: home.until_checkpoint(name)["pid"] for name in ("a", "b")}
-    second = home.start()
+    second = home.start("--http", "0")
     until(lambda: f"waits, since process {first.pid} " in home.printed())
+    assert home.printed().count("serves http://127.0.0.1:") == 1
     first.kill()
     until(lambda: f"a: runs already, process {pids['a']}" in home.printed())
+    assert home.printed().count("serves http://127.0.0.1:") == 2
     number = home.until_checkpoint("a")["checkpoint"]
     assert home.until_checkpoint("a", number)["pid"] == pids["a"]
     # It watches the process of another server's job: it learns its end, and why from its log.

@@ -45,7 +45,7 @@ class CaseRunner:
         """Yield the variants; changes as they came are compared only where batches are whole."""
         for variant in self.variants:
             if variant.is_cut and variant.parallelism > 1 and test.has_changelogs:
-                yield variant.whole
+                yield variant.uncut_variant
             yield variant
 
     def _run_variant(self, test: BoundTest, variant: Variant) -> list[Mismatch]:
@@ -56,8 +56,8 @@ class CaseRunner:
     ) -> tuple[Variant, list[Mismatch]]:
         """Return why a test fails in a variant: of its parallelism alone, or of the cuts."""
         if variant.is_cut and variant.parallelism > 1:
-            found = self._run_variant(test, variant.whole)
-            return (variant.whole, found) if found else (variant, mismatches)
+            found = self._run_variant(test, variant.uncut_variant)
+            return (variant.uncut_variant, found) if found else (variant, mismatches)
         return variant, mismatches
 
     def fix(self, test: BoundTest) -> CaseResult:

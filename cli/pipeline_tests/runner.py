@@ -62,7 +62,7 @@ class Variant:
     """Whether the rows of each event are cut into batches at random."""
 
     @property
-    def whole(self) -> Variant:
+    def uncut_variant(self) -> Variant:
         """The variant at the same parallelism in which the rows of an event are one batch."""
         return Variant(f"at parallelism {self.parallelism}", self.parallelism)
 

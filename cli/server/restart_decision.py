@@ -1,4 +1,4 @@
-"""What follows the end of a job's process: a pure decision.
+"""The decision on what follows the end of a job's process, as a pure function.
 
     ended with                          then
     0, the input has ended              done

@@ -102,6 +102,7 @@ class Server:
             if self.options.address is not None:
                 await stack.enter_async_context(self._listen_tcp(api, self.options.address))
             await supervisor.resume()
+            api.resume_upgrades()
             self.report(f"leads {self.files.home}")
             await self._watch_folder(supervisor, pipelines, is_first)
             await self._end_jobs(supervisor)

@@ -195,6 +195,13 @@ class JobApi:
         await self._wait(operation, request.query.get("wait_s", "0"))
         return make_response(200, operation.build_document())
 
+    def resume_upgrades(self) -> None:
+        """Go on with the upgrades that a server before has left undecided."""
+        for name, job in self.supervisor.jobs.items():
+            if job.record.upgrade is not None:
+                operation = self.operations.create("upgrade", name)
+                self.operations.start(operation, self.changes.finish_upgrade(job, operation))
+
     async def close(self) -> None:
         """End the operations."""
         await self.operations.close()

@@ -101,10 +101,17 @@ class Supervisor:
         self.start(job)
 
     def start(self, job: ServedJob) -> None:
-        """Start the process of a job that does not run; a failure to do so is one of the run."""
+        """Start the process of a job that does not run; a failure to do so is one of the run.
+
+        While the server ends, the start is left to the next one.
+        """
         record = job.record
         self.cancel_restart(job)
         job.is_restarting = False
+        if self.is_ending:
+            record.is_wanted = True
+            self.folder.save_record(record)
+            return
         record.is_wanted, record.status, record.reason = True, "running", ""
         record.run, record.started_at = uuid.uuid4().hex, format_now()
         log = self.folder.get_log_path(record.name)

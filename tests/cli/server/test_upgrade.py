@@ -117,11 +117,15 @@ def test_a_version_that_fails_before_its_first_checkpoint_is_rolled_back(
     assert is_complete(home.read_numbers("a"))
 
 
-def test_the_next_server_rolls_back_what_a_killed_one_has_begun(home: ServedFolder) -> None:
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_next_server_goes_on_with_what_a_killed_one_has_begun(
+    home: ServedFolder, fails: bool
+) -> None:
     file = home.write("a", COUNTED)
-    # The new version never completes a checkpoint.
+    # The new version completes no checkpoint until it may go on.
     (home.path / "code.py").write_text(
-        "import time\n\ndef work(row):\n    open('begun', 'w').close()\n    time.sleep(3600)\n"
+        "import os, time\n\ndef work(row):\n    open('begun', 'w').close()\n"
+        "    while not os.path.exists('go'):\n        time.sleep(0.01)\n    return {'x': row['x']}\n"
     )
     server = home.start()
     home.until_checkpoint("a")
@@ -134,10 +138,15 @@ def test_the_next_server_rolls_back_what_a_killed_one_has_begun(home: ServedFold
     pid = home.list_processes()["a"]
     second = home.start()
     until(lambda: f"a: runs already, process {pid}" in home.printed())
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: "a: failed: the upgrade is rolled back: killed" in home.printed())
+    if fails:
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: "a: failed: the upgrade is rolled back: killed" in home.printed())
+    else:
+        (home.path / "go").touch()
+        until(lambda: not home.client.fetch_job("a")["upgrading"])
     home.until_checkpoint("a", home.until_checkpoint("a")["checkpoint"])
-    assert home.client.send_request("GET", "/v1/jobs/a/pipeline")["running"] == COUNTED
+    running = home.client.send_request("GET", "/v1/jobs/a/pipeline")["running"]
+    assert running == (COUNTED if fails else FAILING)
     assert home.end(second) == 0
     assert is_complete(home.read_numbers("a"))
 

@@ -44,6 +44,12 @@ def test_a_server_runs_what_ran_and_not_what_was_stopped(home: ServedFolder) -> 
     before = home.until_checkpoint("a")["checkpoint"]
     jobs = until(lambda: (found := home.list_jobs()) and "c" in found and found)
     assert (jobs["b"]["status"], jobs["c"]["status"]) == ("stopped", "new")
+    listed = json.loads(home.run("jobs", "--json").stdout)
+    assert [(job["name"], job["status"]) for job in listed] == [
+        ("a", "running"),
+        ("b", "stopped"),
+        ("c", "new"),
+    ]
     assert home.run("restart", "b").returncode == 0
     home.until_checkpoint("b")
     home.until_checkpoint("a", before)

@@ -125,7 +125,8 @@ def test_the_next_server_goes_on_with_what_a_killed_one_has_begun(
     # The new version completes no checkpoint until it may go on.
     (home.path / "code.py").write_text(
         "import os, time\n\ndef work(row):\n    open('begun', 'w').close()\n"
-        "    while not os.path.exists('go'):\n        time.sleep(0.01)\n    return {'x': row['x']}\n"
+        "    while not os.path.exists('go'):\n        time.sleep(0.01)\n"
+        "    return {'x': row['x']}\n"
     )
     server = home.start()
     home.until_checkpoint("a")

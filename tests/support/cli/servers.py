@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from headrace.cli.control.job_list import list_jobs
 from headrace.cli.server.job_process import adopt_processes
-from headrace.cli.server.server_client import ServerClient
+from headrace.cli.server.server_client import ServerClient, add_served_jobs
 from headrace.cli.server.server_folder import ServerFolder
 from tests.support.cli.command_process import run_headrace, start_headrace
 from tests.support.cli.processes import limited
@@ -78,10 +79,9 @@ class ServedFolder:
         return run_headrace(*arguments, cwd=self.path, timeout=LONGEST_S)
 
     def list_jobs(self) -> dict[str, dict[str, Any]]:
-        """What `headrace jobs` says, by name."""
-        listed = self.run("jobs", "--json")
-        assert listed.returncode == 0, listed.stderr
-        return {job["name"]: job for job in json.loads(listed.stdout)}
+        """What `headrace jobs` says, by name; without its process, since tests ask often."""
+        entries = add_served_jobs(list_jobs(self.folder.home), self.folder.home)
+        return {entry.name: entry.build_document() for entry in entries}
 
     def until_status(self, name: str, *statuses: str) -> dict[str, Any]:
         """Wait until a job has one of these statuses; return the job as it was before, or is."""

@@ -16,8 +16,8 @@ from tests.support.cli.command_line import Headrace
 from tests.support.cli.processes import ended, finished, start
 
 ROWS = 48
-PAD = "x" * (1 << 20)
-"""With lines of a megabyte, a file has several blocks."""
+PAD = "x" * (2 << 20)
+"""With lines of two megabytes, a file has several blocks."""
 PIPELINE = """\
 name: stopped
 settings: {checkpoint: {every: 50ms}, restart: {strategy: fixed, attempts: 2, delay: 1ms}}

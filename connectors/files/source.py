@@ -151,10 +151,29 @@ class FolderSource:
 
         It is checked again when it is opened, which may be much later.
         """
+        if self.watch is None:
+            self._report_new_files({split.name for split in splits})
         for split, progress in splits.items():
             if progress.identity is not None and not progress.is_finished:
                 self.resumed_identities[split.name] = progress.identity
                 self._check_file(split, progress.position, progress.identity)
+
+    def _report_new_files(self, known: Collection[str]) -> None:
+        """Tell the user of files that came after the start of the job, which does not read them."""
+        try:
+            new = [name for name in find_files(self.folder, self.path) if name not in known]
+        except ConnectorError:  # the files may be gone when all of them are read
+            return
+        if new:
+            some = (
+                new[0]
+                if len(new) == 1
+                else f"{new[0]} and {format_count(len(new) - 1, 'more file')}"
+            )
+            hint = (
+                "they are not read: watch: 10s reads new files, --fresh reads all from their start"
+            )
+            self.run_context.notify_user(f"{self.name}: {some} came after the job started; {hint}")
 
     def _check_file(self, split: Split, position: Position, identity: str) -> None:
         path = os.path.join(self.folder, split.name)

@@ -177,3 +177,14 @@ def test_a_file_that_was_replaced_before_a_restart_is_refused(tmp_path: Path) ->
     assert "in/a.jsonl is not the file that was read up to " in ran.stderr
     file.unlink()
     assert not read_ids(tmp_path) - ALL
+
+
+def test_files_that_came_since_the_start_are_named(job: Headrace) -> None:
+    Path("in/b.jsonl.gz").write_bytes(gzip.compress(encode(60 + ROWS, 2), 1))
+    ran = job("run", "p.yaml")
+    assert ran.status == 0, ran.err
+    said = (
+        "lines: in/b.jsonl.gz came after the job started; they are not read: watch: 10s reads new"
+    )
+    assert ran.err.count(said) == 1
+    assert read_ids() == ALL

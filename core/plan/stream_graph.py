@@ -150,7 +150,8 @@ def report_unknown_stream(
     if step != name and step in streams:
         report.add(f'"{step}" is not a route and has no outputs', name.locate(), f"write {step}")
         return (step,)
-    near = find_nearest_name(name, streams)
+    last = name.rpartition(".")[2]
+    near = find_nearest_name(name, streams) or (last if last in streams else "")
     known = f"there are {', '.join(streams)}" if streams else "there are no sources"
     hint = f'did you mean "{near}"?' if near else known
     report.add(f'unknown source or step "{name}"', name.locate(), hint)

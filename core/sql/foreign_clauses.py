@@ -30,16 +30,27 @@ _FOREIGN_HINTS = {
 }
 _SCHEMA_HINT = "headrace schema --of FILE lists the columns of a file"
 _READ_HINT = "a query only reads; tables change by what their sources read"
-_STATEMENT_HINTS = {
+_MANY_HINT = "sql beside sources and sinks has many insert into, which run together"
+STATEMENT_HINTS = {
     **dict.fromkeys(("describe", "desc", "show", "summarize"), _SCHEMA_HINT),
     "copy": "headrace query --to FILE writes the rows of a query",
     "explain": "headrace explain shows the steps of a pipeline",
     "from": "as in select * from orders",
-    "insert": "sql beside sources and sinks has insert into SINK select ...",
-    "create": "sql beside sources and sinks has create view NAME as select ...",
     **dict.fromkeys(("update", "delete", "merge", "truncate", "drop", "alter"), _READ_HINT),
+    **dict.fromkeys(("set", "reset"), "the settings of a pipeline are in settings"),
+    "use": "a name in from is that of a source or a step",
+    **dict.fromkeys(("add", "load", "call"), "Python functions and classes belong into YAML"),
+    "stop": "headrace stop JOB takes a savepoint and stops the job",
+    "compile": "the plan of a pipeline is what headrace explain shows",
+    "analyze": "there are no statistics to collect",
 }
 """The hints for statements of other shells, by their first word."""
+_QUERY_HINTS = {
+    **STATEMENT_HINTS,
+    "insert": "sql beside sources and sinks has insert into SINK select ...",
+    "create": "sql beside sources and sinks has create view NAME as select ...",
+    **dict.fromkeys(("execute", "begin"), _MANY_HINT),
+}
 
 _MISSPELT_WORDS = (*CLAUSE_WORDS, *JOIN_WORDS, *SET_WORDS, "and", "or")
 _NO_NAMES = frozenset(
@@ -54,7 +65,7 @@ _STAR_CLAUSES = ("except", "exclude", "replace", "rename")
 def refuse_statement(tokens: TokenStream) -> None:
     """Refuse a text that begins as no query does. Raises ExpressionError."""
     token = tokens.current_token
-    hint = _STATEMENT_HINTS.get(token.text.lower())
+    hint = _QUERY_HINTS.get(token.text.lower())
     if hint is None and token.kind == "word" and not tokens.is_at("select", "with", "values"):
         hint = suggest_name(token.text.lower(), ("select", "with", "values"))
     if hint:
@@ -64,6 +75,9 @@ def refuse_statement(tokens: TokenStream) -> None:
 def refuse_clause(tokens: TokenStream) -> None:
     """Refuse a clause that stands between two others. Raises ExpressionError."""
     word, before = tokens.current_token, tokens.previous_token
+    if before.text.lower() == "emit" and word.text.lower() in ("changes", "final", "after", "on"):
+        hint = "a result is emitted when it changes, that of a window when it ends: remove it"
+        raise ExpressionError("emit is not supported", before.span.extend_to(word.span), hint)
     if before.text.lower() == "top" and word.kind == "number":
         raise ExpressionError("top is not supported", before.span, _LIMIT_HINT)
     if tokens.is_at(*_FOREIGN_CLAUSES) and tokens.next_token.text not in (",", ")", ""):

@@ -42,6 +42,7 @@ _TABLE_CLAUSES = {
 WINDOW_TABLE_HINT = (
     "group by tumble(time, interval 10 seconds), hop(...), cumulate(...) or session(...)"
 )
+_EXPLODE_HINT = "lateral view explode(...) t as item, after the tables, makes rows of an array"
 QUOTES_HINT = "a name is quoted with `, a text with ' or \""
 PATH_HINT = f"{QUOTES_HINT}; headrace query reads files by their path"
 
@@ -123,7 +124,9 @@ class TableParser(RecursiveDescentParser):
             return self._name_query(query, start.span.extend_to(self.previous_token.span))
         if self.is_at("lateral") and self.peek(2).text == "(":
             message = f"lateral {self.next_token.text}(...) is no table"
-            hint = "lateral view explode(...) t as item, after the tables, makes rows of an array"
+            is_table = self.next_token.text.lower() == "table"
+            versions = "; for system_time as of joins the rows of a time" if is_table else ""
+            hint = f"{_EXPLODE_HINT}{versions}"
             raise ExpressionError(message, start.span.extend_to(self.next_token.span), hint)
         if start.kind == "string" and not self.takes_paths:
             message = f"wanted the name of a table, got {start.text}"
@@ -161,14 +164,17 @@ class TableParser(RecursiveDescentParser):
     def _table_function_error(self, name: str, span: Span) -> ExpressionError:
         if name.lower() == "lateral":
             return _lateral_error(span)
-        if name.lower() in ("table", "tumble", "hop", "cumulate", "session", "window"):
-            inner = self.next_token.text.upper() if name.lower() == "table" else name.upper()
-            message = f"windows are not tables here, got {inner}(...)"
+        inner = self.next_token.text if name.lower() == "table" else name
+        if inner.lower() in ("tumble", "hop", "cumulate", "session", "window"):
+            message = f"windows are not tables here, got {inner.upper()}(...)"
             return ExpressionError(message, span, WINDOW_TABLE_HINT)
+        name = inner
         message = f"a function is no table, got {name}(...)"
         if self.takes_paths and self.peek(1).kind == "string":
             return ExpressionError(message, span, f"as in from {self.peek(1).text}")
-        hint = "lateral view explode(...) makes rows of an array"
+        hint = _EXPLODE_HINT
+        if name.lower() == "unnest":
+            hint += ", and posexplode(...) numbers them"
         if name.lower() in ("range", "generate_series", "sequence"):
             hint = "as in (select 1) lateral view explode(sequence(1, 3)) t as id"
         return ExpressionError(message, span, hint)

@@ -60,7 +60,7 @@ FOREIGN_NAMES = {
     **dict.fromkeys(("float64", "float8", "f64", "number"), "double"),
     **dict.fromkeys(("float32", "float4", "f32"), "float"),
     **dict.fromkeys(("bytes", "blob", "bytea", "varbinary"), "binary"),
-    **dict.fromkeys(("list",), "array<...>"),
+    **dict.fromkeys(("list", "multiset"), "array<...>"),
     **dict.fromkeys(("row", "record", "object"), "struct<...>"),
     **dict.fromkeys(("dict", "hash", "hstore"), "map<...>"),
 }
@@ -164,6 +164,7 @@ class _Parser:
             case "time":
                 return self.parse_time()
             case _ if name in SIMPLE_TYPES:
+                self.refuse_digits(word)
                 return SIMPLE_TYPES[name]
         raise self.build_unknown_error(word)
 
@@ -179,6 +180,20 @@ class _Parser:
             word = replace(word, end=max(self.token.end, self.text.find(")", word.end) + 1))
         hint = f'did you mean "{suggestion}"?' if suggestion else suggest_name(name, KNOWN_NAMES)
         return self.build_error(f'unknown type "{word.text}"', hint, word)
+
+    def refuse_digits(self, word: TypeToken) -> None:
+        """Raise an error for what other systems write after the name of a type without parameters,
+        as in `timestamp(3)` and `double precision`."""
+        if self.is_sign("("):
+            end = max(self.token.end, self.text.find(")", word.end) + 1)
+            hint = f"write {word.text}"
+            if word.text.lower() == "timestamp":
+                hint += ", or timestamp_ntz without a time zone: both have microseconds"
+            message = f"{word.text} takes no number of digits"
+            raise self.build_error(message, hint, replace(word, end=end))
+        if word.text.lower() == "double" and self.token.text.lower() == "precision":
+            both = replace(word, text="double precision", end=self.token.end)
+            raise self.build_error(f'unknown type "{both.text}"', "write double", both)
 
     def parse_array(self, depth: int) -> Type:
         self.expect_sign("<", "as in: array<bigint>")

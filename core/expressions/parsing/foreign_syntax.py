@@ -9,19 +9,25 @@ import re
 
 from headrace.core.expressions.parsing.foreign_characters import IF_HINT, PARAMETER_HINT
 from headrace.core.expressions.parsing.lexer import SqlToken
+from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode
 from headrace.core.expressions.parsing.token_stream import TokenStream
 from headrace.core.expressions.refused_functions import (
     WINDOW_FUNCTIONS_REASON,
     find_refused_family,
 )
 from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.types.data_types import MONTH_FIELDS, TIME_FIELDS
 from headrace.core.types.lazy_dataclass import dataclass
 
 # Names that are no column here, by their meaning in other languages.
 NAME_HINTS = {
     **dict.fromkeys(("none", "nil", "undefined"), "no value is null: test for it with is null"),
-    **dict.fromkeys(("now", "sysdate", "systimestamp"), 'write "current_timestamp"'),
+    **dict.fromkeys(("now", "sysdate", "systimestamp", "proctime"), 'write "current_timestamp"'),
     "today": 'write "current_date"',
+    "localtimestamp": "write localtimestamp()",
+    "window_time": "as in window_end - interval 1 microsecond, in a query with a window",
+    "array": "as in array(1, 2)",
+    "map": "as in map('a', 1)",
 }
 _PATTERN_OPERATORS = ("like", "ilike", "rlike", "regexp")
 _ASSIGNMENT_HINT = "values are not changed in place: an expression is the new value"
@@ -59,6 +65,13 @@ _COMPARISONS = {
     **{"<>=": "<>", "<=": "<=", ">=": ">=", "==": "=", "<>": "<>"},
     **{"!==": "<>", "!=": "<>", "not=": "<>"},
 }
+_SQL_FORMS = {
+    ("is", "json"): "as in get_json_object(text, '$') is not null",
+    ("similar", "to"): 'write "rlike"',
+    ("overlaps", "("): "as in start < other_end and other_start < end",
+    ("json_object(", "value"): "as in to_json(named_struct('a', 1))",
+}
+"""Hints by a token, or a call whose first argument was read, and the token after it."""
 _ORDER_OPERATORS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 
 
@@ -177,7 +190,38 @@ def _lambda_hint(tokens: TokenStream) -> SyntaxHint | None:
     return None
 
 
-_HINT_RULES = (_lambda_hint, _sign_hint, _pattern_hint, _operand_hint, _word_hint)
+def _sql_form_hint(tokens: TokenStream) -> SyntaxHint | None:
+    """Return the hint for a form of standard SQL that Spark writes in another way."""
+    before, word = tokens.previous_token.text.lower(), tokens.current_token.text.lower()
+    if word == "to" and tokens.next_token.text.lower() in (*MONTH_FIELDS, *TIME_FIELDS):
+        unit = tokens.next_token.text.lower()
+        is_ceil = tokens.peek(-3).text.lower() == "ceil"
+        time = f"at + interval 1 {unit} - interval 1 microsecond" if is_ceil else "at"
+        return SyntaxHint(f"as in date_trunc('{unit}', {time})")
+    if before == "collate":
+        return SyntaxHint("lower(text) on both sides compares without case")
+    if tokens.peek(-2).text.lower() == "between" and before in ("symmetric", "asymmetric"):
+        hint = "as in between least(a, b) and greatest(a, b)"
+        return SyntaxHint(hint if before == "symmetric" else "remove asymmetric")
+    if tokens.peek(-5).text.lower() in ("json_value", "json_query", "json_exists"):
+        return SyntaxHint("as in get_json_object(text, '$.a')")
+    call = f"{tokens.peek(-3).text.lower()}{tokens.peek(-2).text}"
+    hint = _SQL_FORMS.get((before, word)) or _SQL_FORMS.get((call, word), "")
+    return SyntaxHint(hint) if hint else None
+
+
+_HINT_RULES = (
+    *(_lambda_hint, _sign_hint, _pattern_hint, _operand_hint, _sql_form_hint, _word_hint),
+)
+
+
+def refuse_constructor(tokens: TokenStream, subject: SyntaxNode) -> None:
+    """Refuse `array[a, b]` and `map['a', b]`, after the first value. Raises ExpressionError."""
+    if not (isinstance(subject, Name) and subject.name.lower() in ("array", "map")):
+        return
+    if tokens.is_at(","):
+        message = f"{subject.name} takes its values in parentheses"
+        raise ExpressionError(message, subject.span, NAME_HINTS[subject.name.lower()])
 
 
 def query_error(tokens: TokenStream) -> ExpressionError | None:

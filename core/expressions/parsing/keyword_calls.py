@@ -154,6 +154,13 @@ def parse_type_name(parser: ExpressionParser) -> Type:
         parser.take()
         if parser.accept("to"):
             parser.parse_name("a unit")
+    if first.text.lower() == "double":
+        parser.accept("precision")
+    if first.text.lower() == "timestamp" and parser.is_at("with", "without"):
+        written = "timestamp" if parser.is_at("with") else "timestamp_ntz"
+        after = parser.current_token.text.lower()
+        message = f"wanted the name of a type, got timestamp {after} ..."
+        raise ExpressionError(message, first.span, f"write {written} alone")
     span = first.span.extend_to(parser.previous_token.span)
     try:
         type, nullable = parse_type(parser.source_text(span))

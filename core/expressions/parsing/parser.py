@@ -171,6 +171,7 @@ class RecursiveDescentParser(ExpressionParser):
         while True:
             if word := self.accept("["):
                 index = self.parse_expression()
+                foreign_syntax.refuse_constructor(self, node)
                 end = self.expect("]")
                 node = CallNode(node.span.extend_to(end.span), "[]", word.span, (node, index))
             elif self.accept("."):

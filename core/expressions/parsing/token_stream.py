@@ -33,7 +33,8 @@ class TokenStream:
 
     def peek(self, count: int) -> SqlToken:
         """Return the token that many positions after the current one."""
-        return self._tokens[min(self._at + count, len(self._tokens) - 1)]
+        at = self._at + count
+        return self._tokens[min(at, len(self._tokens) - 1) if at >= 0 else -1]
 
     @property
     def is_at_end(self) -> bool:

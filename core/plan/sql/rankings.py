@@ -23,6 +23,7 @@ from headrace.core.plan.sql.scope import Scope
 from headrace.core.plan.sql.steps import Draft
 from headrace.core.plan.sql.texts import QueryTexts, split_conjunction
 from headrace.core.plan.sql.time_bounds import find_column
+from headrace.core.plan.sql.windows import is_current_time
 from headrace.core.sql.syntax_tree import (
     Query,
     Select,
@@ -187,6 +188,7 @@ def write_ranking(
     clauses: dict[str, object] = {"with_": computed} if computed else {}
     if keys:
         clauses["key"] = tuple(Assignment(name, None) for name, _ in keys)
+    _refuse_clock(ranking, scope, texts)
     by = write_order(ranking.window.order_by, scope, texts)
     clauses["top"] = Top.model_construct(n=ranking.count, by=by, ties=ranking.function)
     if ttl is not None:
@@ -195,6 +197,17 @@ def write_ranking(
     if ranking.function != "row_number":
         names = ()
     return RankedRows(clauses, RANK_COLUMN, names)
+
+
+def _refuse_clock(ranking: RankLimit, scope: Scope, texts: QueryTexts) -> None:
+    """Refuse an order by the time at which rows arrive. Raises RejectedQuery."""
+    for item in ranking.window.order_by:
+        node = item.expression
+        is_flink = isinstance(node, CallNode) and node.name == "proctime"
+        if is_flink or is_current_time(node, scope):
+            message = f"{ranking.function}() goes by columns of rows, got {texts.cut(node.span)}"
+            hint = "order by the event time; dedup in YAML keeps the row that arrives first"
+            raise texts.reject(message, node.span, hint)
 
 
 def write_key(node: SyntaxNode, scope: Scope, texts: QueryTexts) -> tuple[Text, Text | None]:

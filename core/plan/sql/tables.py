@@ -79,7 +79,7 @@ class TableBuilder:
             except RejectedQuery:
                 failed = True
         self._check_names([leaf for leaf in leaves if not isinstance(leaf, JoinedTable)])
-        if failed:
+        if not self._check_times(select.table) or failed:
             raise RejectedQuery
         refuse_unread_keys(select, self._lookups.values(), self.texts)
         relations = {leaf.span: relation for leaf, relation in found}
@@ -109,6 +109,20 @@ class TableBuilder:
                 hint = f"name one: {table} as other"
                 raise self.texts.reject(message, leaf.alias_span, hint)
             seen.add(leaf.alias)
+
+    def _check_times(self, item: TableItem) -> bool:
+        """Report each `for system_time as of` that is not on the right side of a join."""
+        joined = {each.right.span for each in _list_joins(item)}
+        is_valid = True
+        for leaf in _list_leaves(item):
+            if isinstance(leaf, TableName) and leaf.as_of and leaf.span not in joined:
+                message = "for system_time as of is for a table that is joined"
+                hint = (
+                    f"as in from orders o join {leaf.name} for system_time as of o.at as v on ..."
+                )
+                self.texts.add_error(message, leaf.as_of.span, hint)
+                is_valid = False
+        return is_valid
 
     def _find_table(self, leaf: TableItem) -> Relation:
         assert not isinstance(leaf, JoinedTable), "leaves are no joins"

@@ -131,7 +131,7 @@ def _check_time(
         return
     if isinstance(time, CallNode) and time.name == "proctime":
         message = f"the time of arrival is current_timestamp(), got {texts.cut(time.span)}"
-        raise texts.reject(message, time.span)
+        raise texts.reject(message, time.span, "write current_timestamp()")
     times = [each.name for each in scope.columns if each.is_time] or [
         f"{each.name} - interval {each.time.after_us} microsecond"
         for each in scope.columns

@@ -63,6 +63,16 @@ def test_statements_of_a_file_run(headrace: Headrace) -> None:
     [
         ("create table t as select 1 as x", 8, 'wanted "view", got "table"', "a view"),
         ("select * from orders", 1, 'got "select"', "insert into SINK before it"),
+        ("set 'parallelism.default' = '2'", 1, 'got "set"', "in settings"),
+        ("begin statement set", 1, 'got "begin"', "run together: remove it"),
+        ("insert overwrite large select id from orders", 8, 'got "overwrite"', "insert into;"),
+        ("insert into large partition (id=1) select 2 as x", 19, "partition", "partition_by"),
+        (
+            "insert into large (id) select id from orders",
+            19,
+            "columns after",
+            "as in select a as b",
+        ),
         ("create view 'v' as select * from orders", 13, "wanted the name of the view", ""),
         ("create view `a b` as select * from orders", 13, 'got "a b"', ""),
         ("create view v as select ids from orders", 25, 'unknown column "ids"', '"id"?'),

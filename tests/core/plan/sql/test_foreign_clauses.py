@@ -10,6 +10,7 @@ import pytest
 from tests.support.sql_steps import list_errors
 
 GROUPS = "select customer, count(*) as n from orders group by customer having n > 3"
+RANKED = "select id from orders qualify row_number() over (partition by customer order by {}) = 1"
 FIRST = f"{GROUPS} order by n limit 3"
 PAID = "select o.id, p.paid from orders o join payments p on o.id = p.order where o.amount > 3"
 
@@ -123,6 +124,69 @@ MISTAKES = {
         "pivot [as in sum(amount) filter (where city = 'Oslo') as oslo, a column for each value]",
         "select count(*) filter (where city = 'Oslo') as oslo from moves",
     ),
+    "select id from orders emit changes": (
+        "emit changes [a result is emitted when it changes, that of a window when it ends: remove"
+        " it]",
+        "select id from orders",
+    ),
+    "select id from orders for system_time as of timestamp '2026-01-01 00:00:00'": (
+        "timestamp '2026-01-01 00:00:00' [as in from orders o join orders for system_time as of"
+        " o.at as v on ...]",
+        "select id from orders",
+    ),
+    "select floor(at to hour) as h from orders": (
+        "to [as in date_trunc('hour', at)]",
+        "select date_trunc('hour', at) as h from orders",
+    ),
+    "select ceil(at to day) as d from orders": (
+        "to [as in date_trunc('day', at + interval 1 day - interval 1 microsecond)]",
+        "select date_trunc('day', at + interval 1 day - interval 1 microsecond) as d from orders",
+    ),
+    "select cast(at as timestamp(3)) as x from orders": (
+        "timestamp(3) [write timestamp, or timestamp_ntz without a time zone: both have"
+        " microseconds]",
+        "select cast(at as timestamp_ntz) as x from orders",
+    ),
+    "select cast(at as timestamp without time zone) as x from orders": (
+        "timestamp [write timestamp_ntz alone]",
+        "select cast(at as timestamp_ntz) as x from orders",
+    ),
+    "select cast(id as double precision) as x from orders": (
+        "double precision [write double]",
+        "select cast(id as double) as x from orders",
+    ),
+    "select array[id, 3] as x from orders": (
+        "array [as in array(1, 2)]",
+        "select array(id, 3) as x from orders",
+    ),
+    "select customer is json as x from orders": (
+        "json [as in get_json_object(text, '$') is not null]",
+        "select get_json_object(customer, '$') is not null as x from orders",
+    ),
+    "select id from orders where id between symmetric 9 and 3": (
+        "9 [as in between least(a, b) and greatest(a, b)]",
+        "select id from orders where id between least(9, 3) and greatest(9, 3)",
+    ),
+    "select customer similar to 'a' as x from orders": (
+        'to [write "rlike"]',
+        "select customer rlike 'a' as x from orders",
+    ),
+    "select customer collate en as x from orders": (
+        "en [lower(text) on both sides compares without case]",
+        "select lower(customer) as x from orders",
+    ),
+    "select json_value(customer, '$.a' returning int) as x from orders": (
+        "returning [as in get_json_object(text, '$.a')]",
+        "select int(get_json_object(customer, '$.a')) as x from orders",
+    ),
+    "select id from catalog.db.orders": (
+        'catalog.db.orders [did you mean "orders"?]',
+        "select id from orders",
+    ),
+    RANKED.format("proctime()"): (
+        "proctime() [order by the event time; dedup in YAML keeps the row that arrives first]",
+        RANKED.format("at"),
+    ),
     "with t as select id from orders select id from t": (
         "select [as in with name as (select ...)]",
         "with t as (select id from orders) select id from t",
@@ -151,6 +215,12 @@ def test_a_clause_that_is_none_is_marked_with_what_to_write(tmp_path: Path, sql:
         ("update orders set id = 3", "a query only reads"),
         ("delete from orders", "a query only reads"),
         ("explain select id from orders", "headrace explain"),
+        ("set 'table.exec.state.ttl' = '1 d'", "settings"),
+        ("execute statement set begin end", "run together"),
+        ("use catalog a", "a source or a step"),
+        ("select * from table(top_two(table orders))", "lateral view explode"),
+        ("select * from orders o, lateral table(prices(o.at)) p", "for system_time as of"),
+        ("select * from orders cross join unnest(tags) as t (tag)", "lateral view explode"),
         ("select id from orders for update", "a query only reads"),
         ("select * from orders match_recognize (order by at)", "lag(...) over (...)"),
     ],

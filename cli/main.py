@@ -18,6 +18,7 @@ from click.shell_completion import shell_complete
 
 from headrace.cli.command_group import CommandGroup, print_version
 from headrace.cli.completion import COMPLETE_VARIABLE, completion
+from headrace.cli.diagnosis_command import why_command
 from headrace.cli.errors import exit_status_of, print_error, set_up_standard_streams
 from headrace.cli.explain import explain
 from headrace.cli.functions import functions
@@ -56,7 +57,7 @@ def headrace() -> None:
 
 COMMANDS = (
     *(new, validate, test_command, simulate, explain, run_command, query),
-    *(jobs, savepoint, stop, rescale, state),
+    *(jobs, why_command, savepoint, stop, rescale, state),
     *(serve, submit, logs, restart, upgrade),
     *(functions, schema, completion),
 )

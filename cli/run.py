@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from headrace.cli.pipeline_file import CheckedPipeline
     from headrace.cli.run_report import RunReport
     from headrace.core.coordination.events import JobEvent
-    from headrace.core.job.job import Job
-    from headrace.core.job.launch import LaunchOptions, Watcher
+    from headrace.core.job.launch import LaunchOptions
     from headrace.core.job.signals import SignalHandler
     from headrace.core.pipeline.loader import LoadedPipeline
     from headrace.core.pipeline.settings import Buffer, Settings
@@ -196,6 +195,7 @@ def run_resumable(
     """Run a job with checkpoints from its starting point; return the exit status."""
     from headrace.cli.control.control_launch import add_control
     from headrace.cli.job_restore import prepare_job
+    from headrace.cli.run_watchers import add_diagnosis
     from headrace.cli.worker_launch import add_workers
 
     def record_event(event: JobEvent) -> None:
@@ -218,6 +218,7 @@ def run_resumable(
             initial_checkpoint=job.restored_checkpoint,
             job_id=job.job,
         )
+        launch = add_diagnosis(launch, summary.diagnosis, report)
         launch = add_control(launch, job.home, loaded, summary, record_event)
         launch = add_workers(launch, loaded, plan, job.home, record_event)
         status = _launch_job(plan, settings, launch, report, job.home.state_folder)
@@ -249,6 +250,10 @@ def _enter_job(
 
 def run_ephemeral(plan: Plan, settings: Settings, launch: LaunchOptions, report: RunReport) -> int:
     """Run a job without checkpoints; return the exit status."""
+    from headrace.cli.job_diagnosis import JobDiagnosis
+    from headrace.cli.run_watchers import add_diagnosis
+
+    launch = add_diagnosis(launch, JobDiagnosis(), report)
     with TemporaryDirectory(prefix="headrace-") as folder:
         return _launch_job(plan, settings, launch, report, folder)
 
@@ -298,6 +303,7 @@ def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> 
 def _build_launch(
     options: RunOptions, buffer: Buffer, signals: SignalHandler, report: RunReport
 ) -> LaunchOptions:
+    from headrace.cli.run_watchers import make_progress_watcher
     from headrace.core.coordination.events import ExternalWarning
     from headrace.core.dataflow.channel import ChannelBounds
     from headrace.core.job.launch import LaunchOptions
@@ -307,7 +313,7 @@ def _build_launch(
         options.folder,
         bounds,
         options.limit,
-        (_make_watcher(report),),
+        (make_progress_watcher(report),),
         signals=signals,
         report_warning=lambda line: report.report_event(ExternalWarning(line)),
     )
@@ -411,22 +417,3 @@ def _launch_job(
         return 0
     report.report_summary(outcome, summarize_run(plan, outcome))
     return 1 if outcome.failure else 0
-
-
-def _make_watcher(report: RunReport) -> Watcher:
-    """Return a watcher that reports the job's progress periodically."""
-    import asyncio
-
-    from headrace.cli.run_progress import ProgressMeter
-
-    async def watch(job: Job) -> None:
-        loop = asyncio.get_running_loop()
-        start, progress = loop.time(), ProgressMeter()
-        while True:
-            await asyncio.sleep(report.interval_s)
-            progress.set_baseline(job.initial_counts)
-            report.report_progress(
-                progress.sample(job.plan, job.collect_counts(), loop.time() - start)
-            )
-
-    return watch

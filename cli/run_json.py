@@ -2,7 +2,7 @@
 
 `start`, `serving`, `resumed`, `progress` (every ten seconds), `checkpoint`, `checkpoint_failed`,
 `restarting`, `asked`, `savepoint`, `rescaled`, `not_done`, `notice`, `warning`, `error`,
-`stopping`, `failure`, `summary`.
+`stopping`, `no_output`, `failure`, `summary`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from headrace.cli.batch.batch_report import (
     build_batch_document,
     build_batch_summary,
 )
+from headrace.cli.job_diagnosis import MissingOutput
 from headrace.cli.run_progress import JobProgress, PartProgress, format_watermark
 from headrace.cli.run_text import INTERRUPTED_TEXT, NOTHING_WRITTEN_TEXT
 from headrace.core.api.splits import Failure
@@ -83,6 +84,15 @@ class JsonReport:
         """Write `progress`: counts since the start, rates since the last sample."""
         if not self._quiet:
             self._write_event("progress", **build_progress_document(look))
+
+    def report_missing_output(self, missing: MissingOutput) -> None:
+        """Write `no_output`: for how long, and why."""
+        if not self._quiet:
+            self._write_event(
+                "no_output",
+                seconds=round(missing.seconds, 3),
+                findings=[each.to_document() for each in missing.findings],
+            )
 
     def report_stages(self, look: BatchProgress) -> None:
         """Write `progress` of a batch: its stages."""

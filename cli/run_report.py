@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from headrace.cli.batch.batch_report import BatchProgress, BatchResult
+from headrace.cli.job_diagnosis import MissingOutput
 from headrace.cli.run_progress import JobProgress
 from headrace.core.api.splits import Failure
 from headrace.core.coordination.events import JobEvent
@@ -43,6 +44,10 @@ class RunReport(Protocol):
 
     def report_progress(self, look: JobProgress) -> None:
         """Report the progress of a job."""
+        ...
+
+    def report_missing_output(self, missing: MissingOutput) -> None:
+        """Report why nothing is emitted, though rows come in."""
         ...
 
     def report_stages(self, look: BatchProgress) -> None:

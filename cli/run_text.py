@@ -14,7 +14,9 @@ from headrace.cli.batch.batch_report import (
     format_batch_summary,
 )
 from headrace.cli.errors import save_bug_report
+from headrace.cli.findings_text import format_findings
 from headrace.cli.formatting import align_columns
+from headrace.cli.job_diagnosis import MissingOutput
 from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.run_progress import JobProgress, PartProgress
 from headrace.core.api.splits import Failure
@@ -33,6 +35,7 @@ from headrace.core.coordination.messages import CheckpointCompleted, CheckpointF
 from headrace.core.errors.problems import Problem
 from headrace.core.errors.rendering import escape_unprintable, format_count, format_size
 from headrace.core.job.job import JobOutcome
+from headrace.core.job.statistics import format_time
 from headrace.core.plan import Plan
 
 STOPPING_TEXT = "stopping; a second Ctrl-C stops at once"
@@ -99,6 +102,11 @@ class TextReport:
         """Print a line of progress."""
         if not self.is_quiet:
             self.print_lines(format_progress(look, self._checkpoint_text))
+
+    def report_missing_output(self, missing: MissingOutput) -> None:
+        """Print why nothing is emitted; the same causes are reported once."""
+        if not self.is_quiet:
+            self.print_lines("\n".join(format_missing_output(missing)))
 
     def report_stages(self, look: BatchProgress) -> None:
         """Print a line of progress."""
@@ -216,6 +224,14 @@ class TextReport:
     def report_nothing_written(self) -> None:
         """Print that nothing was written."""
         self.print_lines(NOTHING_WRITTEN_TEXT)
+
+
+def format_missing_output(missing: MissingOutput) -> Iterable[str]:
+    """Say that nothing is emitted, and why."""
+    yield f"nothing was emitted for {missing.seconds:.0f} s, though rows come in:"
+    findings = [each.to_document() for each in missing.findings]
+    for line in format_findings(findings, format_time(missing.now_us) or ""):
+        yield escape_unprintable(line)
 
 
 FRESH_TEXT = "--fresh starts from scratch"

@@ -63,6 +63,8 @@ with a number of rows; with `watch:` or without a number they run until they are
 - What happens when a run fails or is killed, and how it resumes: [recovery](recovery.md).
 - What happens when a pipeline with state is changed: [changing a pipeline](changing-pipelines.md).
 - `--batch` runs it once, on Spark: [batch](batch.md).
+- When rows come in and nothing was emitted for 30 seconds, the run says [why](why.md), once for the
+  same causes.
 - `--http PORT` serves metrics and health on this machine: [metrics](metrics.md).
 - A standard error that is closed or full does not end a run.
 
@@ -107,6 +109,8 @@ and in addition, by event:
   null while Spark starts: for each its `number`, the `job` that it belongs to, the number of
   `tasks` and how many are `done`, `running` and `failed`, `rows_in` and `rows_out` between stages,
   and `ended`.
+- `no_output`, when rows come in and nothing was emitted for 30 seconds: `seconds`, and the
+  `findings` of [`headrace why`](why.md). It is repeated only for other causes.
 - `stopping`, at the first Ctrl-C or SIGTERM, without further fields.
 - `failure`, when the job is rejected or fails: `message`, `hint`, `exit_status`; if it was running,
   `step`, `split` and `position`, and as `defect` the traceback of a bug in headrace.

@@ -45,7 +45,7 @@ FLOORS = (
     {"sources", "checkpoint", "exchange"},
     {"worker"},
     {"job", "spark"},
-    {"processes"},
+    {"processes", "diagnosis"},
     {ROOT_PACKAGE},
 )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
 from headrace.cli.control.http_server import HttpRoute
 from headrace.cli.control.operations import Operation
+from headrace.cli.job_diagnosis import build_findings_document
 from headrace.core.api.storage_url import is_url
 from headrace.core.job.statistics import collect_checkpoint_history, collect_job_statistics
 from headrace.core.types.lazy_dataclass import dataclass
@@ -30,6 +31,7 @@ def build_routes(control: JobControl) -> list[HttpRoute]:
     return [
         HttpRoute("GET", "/v1/job", api.job),
         HttpRoute("GET", "/v1/statistics", api.statistics),
+        HttpRoute("GET", "/v1/findings", api.findings),
         HttpRoute("GET", "/v1/checkpoints", api.checkpoints),
         HttpRoute("GET", "/v1/metrics", api.metrics),
         HttpRoute("POST", "/v1/savepoints", api.savepoint),
@@ -53,6 +55,11 @@ class ApiHandlers:
     async def statistics(self, request: Request) -> Response:
         """Answer with all statistics of the job, by part and by subtask."""
         return make_response(200, collect_job_statistics(self.control.job))
+
+    async def findings(self, request: Request) -> Response:
+        """Answer with what holds the output of the job back."""
+        diagnosis = self.control.summary.diagnosis
+        return make_response(200, build_findings_document(self.control.job, diagnosis))
 
     async def checkpoints(self, request: Request) -> Response:
         """Answer with the last checkpoints of this run, the newest first."""

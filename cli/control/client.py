@@ -136,6 +136,20 @@ class JobClient:
             raise NoAnswer(f"it answered with status {status}")
         return document
 
+    def fetch_document(self, path: str) -> Document:
+        """Return what a path of the API answers. Raises Refusal."""
+        try:
+            status, document = self.send_request("GET", path)
+        except (NotListening, ConnectionClosed):
+            raise Refusal(f"{self.home.name} has just ended", status=3) from None
+        except NoAnswer as error:
+            raise _reject_unanswered(self.home, error) from None
+        if status == 200:
+            return document
+        why = document["error"]
+        message = f"{self.home.name}: {why['message']}"
+        raise Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
+
     def wait_for_job(self, make_hint: Callable[[], str]) -> Document:
         """Return the job's status and counts, waiting for a job that is starting.
 

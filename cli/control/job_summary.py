@@ -8,10 +8,16 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import field
 
+from headrace.cli.job_diagnosis import JobDiagnosis
 from headrace.cli.run_json import build_failure_document, build_progress_document
 from headrace.cli.run_progress import JobProgress, compute_progress
 from headrace.core.api.snapshots import format_now
-from headrace.core.coordination.events import JobEvent, JobResumed
+from headrace.core.coordination.events import (
+    JobEvent,
+    JobRestarting,
+    JobResumed,
+    RegionsRestarting,
+)
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.job.job import Job
 from headrace.core.types.lazy_dataclass import dataclass
@@ -42,6 +48,7 @@ class JobSummary:
     checkpoint: Mapping[str, object] | None = None
     failed_checkpoint: Mapping[str, object] | None = None
     """The last checkpoint, if it has failed."""
+    diagnosis: JobDiagnosis = field(default_factory=JobDiagnosis)
     _began_s: float = field(default_factory=time.monotonic)
     _samples: deque[tuple[float, Mapping[str, PartCounts]]] = field(
         default_factory=lambda: deque(maxlen=2)
@@ -60,6 +67,8 @@ class JobSummary:
                 }
             case CheckpointFailed(number, why):
                 self.failed_checkpoint = {"number": number, "time": format_now(), "message": why}
+            case JobRestarting(failure) | RegionsRestarting(failure):
+                self.diagnosis.last_failure = failure.message
             case JobResumed(number, taken_at):
                 self.checkpoint = {"number": number, "time": taken_at}
 

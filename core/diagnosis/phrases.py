@@ -1,0 +1,65 @@
+"""Words that findings share: durations, times, lists and the settings of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from headrace.core.job.statistics import format_time
+from headrace.core.plan import nodes
+from headrace.core.plan.formatting import format_microseconds
+
+MAX_NAMES = 3
+
+INPUT_SETTINGS = {
+    "files": "`path:` of {name} must match the files, and `watch:` reads new ones",
+    "kafka": "`topic:` and `start:` of {name} say what is read",
+}
+"""The settings that say what a source reads, by its connector."""
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return names as a list that is not too long.
+
+    >>> join_names(["a"]), join_names(["a", "b", "c"]), join_names(["a", "b", "c", "d", "e"])
+    ('a', 'a, b and c', 'a, b, c and 2 others')
+    """
+    shown, rest = list(names[:MAX_NAMES]), len(names) - MAX_NAMES
+    if rest > 0:
+        return f"{', '.join(shown)} and {rest} other{'s' if rest > 1 else ''}"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def format_watermark(watermark_us: int | None) -> str:
+    """Return a watermark as text."""
+    return format_time(watermark_us) or "its start"
+
+
+def format_interval(us: int) -> str:
+    """Return a measured time in its largest whole unit.
+
+    >>> format_interval(90_500_000), format_interval(500_000), format_interval(7_300_000_000)
+    ('90s', '0s', '2h')
+    """
+    seconds = us // 1_000_000
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def describe_input(source: nodes.Source) -> str:
+    """Return the settings that say what a source reads."""
+    text = INPUT_SETTINGS.get(
+        source.connector, f"`{source.connector}:` of {{name}} says what is read"
+    )
+    return text.format(name=source.name)
+
+
+def suggest_idle(source: nodes.Source) -> str:
+    """Return the setting with which a split without rows stops holding back event time."""
+    idle = source.watermark.idle if source.watermark else None
+    if idle is None:
+        return f"`watermark: {{idle: 30s}}` of source {source.name}"
+    now = format_microseconds(idle // timedelta(microseconds=1))
+    return f"a shorter `idle:` in `watermark:` of source {source.name}, which is {now} now"

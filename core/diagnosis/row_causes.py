@@ -1,0 +1,181 @@
+"""Causes in rows: sources without rows, conditions without a match, lookups, bad rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.core.diagnosis.figures import SampleSpan
+from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
+from headrace.core.diagnosis.phrases import describe_input, join_names
+from headrace.core.plan import nodes
+from headrace.core.plan.formatting import format_microseconds
+from headrace.core.plan.layout import get_keyed_operation, get_lookup
+from headrace.core.worker.report import SubtaskStatistics
+from headrace.core.worker.statistics import PartCounts
+
+USUAL_GAPS = 20
+"""How many usual distances between two rows must pass until something stands still."""
+
+
+def find_row_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:
+    """Yield the causes in rows."""
+    for part in span.now.plan:
+        counts = span.now.statistics.parts.get(part.name)
+        if counts is None:
+            continue
+        if isinstance(part, nodes.Source):
+            yield from _find_missing_rows(span, limits, part, counts)
+            yield from _find_subtasks_without_splits(span, part)
+        elif isinstance(part, nodes.Step):
+            yield from _find_empty_where(span, limits, part, counts)
+            yield from _find_lookup_causes(span, limits, part, counts)
+        yield from _find_bad_rows(span, limits, part, counts)
+
+
+def _find_missing_rows(
+    span: SampleSpan, limits: DiagnosisLimits, source: nodes.Source, counts: PartCounts
+) -> Iterator[Finding]:
+    """Yield a source that reads nothing, though none of its consumers makes it wait."""
+    subtasks = span.now.list_subtasks(source.name)
+    if not subtasks or all(each.is_ended for each in subtasks):
+        return
+    if any(_is_held_up(span, limits, each) for each in subtasks):
+        return
+    since_us = span.history.get_since_us("rows_in", source.name)
+    read_us = (since_us or 0) - (span.history.started_us or 0)
+    usual_us = read_us // counts.rows_in if counts.rows_in else 0
+    if not span.is_still(max(limits.still_us, USUAL_GAPS * usual_us), "rows_in", source.name):
+        return
+    splits = [each for each in span.now.list_splits(source.name) if not each.is_ended]
+    unread = sum(each.unread_records or 0 for each in splits)
+    if not splits:
+        state = "it has no splits"
+    elif unread:
+        state = f"{unread:,} records are there to read"
+    elif all(each.unread_records == 0 for each in splits):
+        state = f"its {_count_splits(len(splits))} read to the end"
+    else:
+        state = f"its {_count_splits(len(splits))} open"
+    had = "no row yet" if not counts.rows_in else f"no row after the first {counts.rows_in:,}"
+    yield Finding(
+        "no_rows",
+        source.name,
+        f"{had}; {state}",
+        describe_input(source),
+        since_us,
+    )
+
+
+def _count_splits(count: int) -> str:
+    return "split is" if count == 1 else f"{count} splits are"
+
+
+def _is_held_up(span: SampleSpan, limits: DiagnosisLimits, subtask: SubtaskStatistics) -> bool:
+    return span.measure_shares(subtask).backpressured >= limits.high_share
+
+
+def _find_subtasks_without_splits(span: SampleSpan, source: nodes.Source) -> Iterator[Finding]:
+    """Yield a source with more subtasks than splits."""
+    subtasks = span.now.list_subtasks(source.name)
+    empty = [each for each in subtasks if each.splits == ()]
+    splits = list(span.now.list_splits(source.name))
+    if not empty or not splits or all(each.is_ended for each in subtasks if each.splits):
+        return
+    yield Finding(
+        "subtasks_without_splits",
+        source.name,
+        f"{len(empty)} of {len(subtasks)} subtasks have no split to read: there "
+        f"{'is 1 split' if len(splits) == 1 else f'are {len(splits)} splits'}",
+        f"more splits in the input of {source.name}, or `parallelism: {len(splits)}` in "
+        "`settings:` and more for slow steps",
+    )
+
+
+def _find_empty_where(
+    span: SampleSpan, limits: DiagnosisLimits, step: nodes.Step, counts: PartCounts
+) -> Iterator[Finding]:
+    """Yield a step whose conditions let nothing pass."""
+    conditions = _list_conditions(step)
+    if not conditions or not span.is_still(limits.still_us, "rows_out", step.name):
+        return
+    if get_keyed_operation(step) is not None and (
+        counts.late_rows or (counts.state and counts.state.rows)
+    ):
+        return  # rows passed the condition, and wait in its state
+    before = span.history.get_rows_at_change(step.name) if counts.rows_out else 0
+    dropped = counts.rows_in - counts.bad_rows - (before or 0)
+    usual = (before or 0) // counts.rows_out if counts.rows_out else 0
+    wanted = max(USUAL_GAPS * usual, limits.min_dropped_rows) if counts.rows_out else 1
+    if dropped < wanted:
+        return
+    since = "" if not counts.rows_out else "last "
+    yield Finding(
+        "where_passes_nothing",
+        step.name,
+        f"none of the {since}{dropped:,} rows passed {join_names(conditions)}",
+        f"`where:` of step {step.name}",
+        span.history.get_since_us("rows_out", step.name),
+    )
+
+
+def _list_conditions(step: nodes.Step) -> list[str]:
+    """Return the conditions of a step that rows pass before any state."""
+    found = []
+    for operation in step.operations:
+        if isinstance(operation, nodes.KeyedOperation | nodes.Lookup):
+            break
+        if isinstance(operation, nodes.Filter):
+            found.append(f"`where: {operation.text}`")
+    return found
+
+
+def _find_lookup_causes(
+    span: SampleSpan, limits: DiagnosisLimits, step: nodes.Step, counts: PartCounts
+) -> Iterator[Finding]:
+    """Yield a step whose lookup table fails or does not answer."""
+    lookup, calls = get_lookup(step), counts.lookup
+    if lookup is None or calls is None or not calls.calls:
+        return
+    timeout = format_microseconds(lookup.timeout_us)
+    setting = (
+        f"`timeout: {timeout}`, `retries: {lookup.retries}` and `concurrency: "
+        f"{lookup.concurrency}` of the lookup in step {step.name}"
+    )
+    if calls.failures:
+        yield Finding(
+            "lookup_fails",
+            step.name,
+            f"{calls.failures:,} of {calls.calls:,} calls of its table {lookup.connector} failed "
+            "after all retries",
+            setting,
+        )
+    waiting = counts.rows_in - counts.rows_out - counts.bad_rows - calls.missed
+    if waiting > 0 and span.is_still(limits.still_us, "rows_out", step.name):
+        yield Finding(
+            "lookup_waits",
+            step.name,
+            f"{waiting:,} rows wait for answers of its table {lookup.connector}; "
+            f"{calls.calls:,} calls were made",
+            setting,
+            span.history.get_since_us("rows_out", step.name),
+        )
+
+
+def _find_bad_rows(
+    span: SampleSpan, limits: DiagnosisLimits, part: nodes.PlanPart, counts: PartCounts
+) -> Iterator[Finding]:
+    """Yield a part that leaves out bad rows."""
+    bad = counts.bad_rows
+    if not bad or bad < limits.lost_share * counts.rows_in or isinstance(part, nodes.Sink):
+        return
+    kind = "source" if isinstance(part, nodes.Source) else "step"
+    fate = "are left out" if part.on_error == "skip" else f"go to {part.on_error}"
+    reason = "`columns:` and `format:` say" if kind == "source" else "the code of the step says"
+    yield Finding(
+        "bad_rows",
+        part.name,
+        f"{bad:,} of {counts.rows_in:,} rows are bad and {fate}",
+        f"`on_error:` of {kind} {part.name}: `{{to: NAME}}` collects them with the reason; "
+        f"{reason} what a good row is",
+        span.history.get_since_us("bad", part.name),
+    )

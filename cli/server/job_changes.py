@@ -39,6 +39,9 @@ OPERATION_WAIT_S = 10
 UPGRADE_TIMEOUT_S = 600.0
 """The time in which a new version must complete a checkpoint."""
 
+SAVEPOINT_AFTER_S = 20.0
+"""The time after which a new version is asked for a checkpoint, by a savepoint; it may take few."""
+
 RUNNING_STATUSES = ("running", "restarting", "rescaling", "stopping", "draining", "over")
 """The statuses of a job that has found the checkpoint to resume from."""
 
@@ -135,12 +138,15 @@ class JobChanges:
         pending = record.upgrade
         assert pending is not None, record.name
         operation.progress_text = "waiting for the first checkpoint of the new version"
-        until_s = asyncio.get_running_loop().time() + UPGRADE_TIMEOUT_S
+        since_s, is_asked = asyncio.get_running_loop().time(), False
         while record.upgrade is not None:
+            waited_s = asyncio.get_running_loop().time() - since_s
             if await self._fetch_checkpoint(job) > pending.checkpoint:
                 self.supervisor.settle_upgrade(job)
                 break
-            if asyncio.get_running_loop().time() > until_s and job.process is not None:
+            if waited_s > SAVEPOINT_AFTER_S and not is_asked:
+                is_asked = await self._request_savepoint(job)
+            if waited_s > UPGRADE_TIMEOUT_S and job.process is not None:
                 job.process.send_signal(signal.SIGKILL)
             await self._pause(job)
         if record.upgrade_result:
@@ -172,6 +178,14 @@ class JobChanges:
             return stopping["result"]["checkpoint"], stopping["result"]["path"]
         await self._undo_stop(job, has_stopped=answer.status < 300)
         raise OperationRejected("failed", f"no savepoint: {error['message']}", error["hint"])
+
+    async def _request_savepoint(self, job: ServedJob) -> bool:
+        """Request a savepoint, and so a checkpoint; return whether the job has accepted."""
+        home = self.supervisor.open_home(job).folder
+        try:
+            return (await forward_request(home, "POST", "/v1/savepoints", {})).status == 202
+        except RequestError:
+            return False
 
     async def _undo_stop(self, job: ServedJob, *, has_stopped: bool) -> None:
         """Let the job go on whose stop has failed."""

@@ -152,6 +152,16 @@ def test_the_next_server_goes_on_with_what_a_killed_one_has_begun(
     assert is_complete(home.read_numbers("a"))
 
 
+def test_a_version_that_takes_few_checkpoints_is_asked_for_one(home: ServedFolder) -> None:
+    rare = COUNTED.replace("every: 200ms", "every: 1h")
+    home.write("a", rare)
+    home.start()
+    home.until_status("a", "running")
+    (home.path / "newer.yaml").write_text(rare.replace("1000/s", "2000/s"))
+    done = home.run("upgrade", "a", "newer.yaml")
+    assert (done.returncode, home.client.fetch_job("a")["status"]) == (0, "running")
+
+
 def test_a_request_that_has_seen_another_generation_changes_nothing(home: ServedFolder) -> None:
     home.write("a")
     home.start()

@@ -32,9 +32,12 @@ from headrace.core.operators.operator import (
 from headrace.core.operators.sessions.fragments import (
     FRAGMENT_END,
     FRAGMENT_START,
+    ROW_NUMBER,
     find_continued,
     merge_fragments,
 )
+from headrace.core.operators.sessions.late_rows import find_late_rows
+from headrace.core.operators.sessions.row_sessions import SessionRules
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.windows import Session, Window
 from headrace.core.types.data_types import BIGINT, to_polars
@@ -258,20 +261,17 @@ class SessionJoin(SymmetricJoin, ClocklessOperator, WriteThroughOperator):
         alone = rows[SLOT] + lateness_us <= clock_us
         if clock_us == NO_CLOCK_US or not alone.any():
             return None
-        numbered = build_fragments(own, rows).with_row_index("__row")
+        numbered = build_fragments(own, rows).with_columns(pl.int_range(pl.len()).alias(ROW_NUMBER))
         lacks = own.side.find_null_keys(rows)
         known = numbered if lacks is None else numbered.filter(~lacks)
-        found = merge_fragments(known, self._key, self._gap_us)
-        suspects = found.filter(pl.col(FRAGMENT_END) + (self._gap_us + 1 + lateness_us) <= clock_us)
-        by = [*self._key, FRAGMENT_START, FRAGMENT_END]
-        sessions = suspects.select(by).unique()
-        for spans in self._buffers:
-            fragments = spans.read_fragments(sessions.select(self._key).unique())
-            saved = find_continued(sessions, fragments, self._key, self._gap_us)
-            sessions = sessions.join(saved, on=by, how="anti", nulls_equal=True)
-        late = suspects.join(sessions, on=by, how="semi", nulls_equal=True)["__row"]
+        rules = SessionRules(self._gap_us, lateness_us, clock_us, keeps_rows=True)
+        late = find_late_rows(known, self._read_stored, self._key, rules)
         over = pl.repeat(False, rows.height, dtype=pl.Boolean, eager=True).scatter(late, True)
         return over if lacks is None else over | (lacks & alone)
+
+    def _read_stored(self, keys: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """Yield the fragments of keys, of both sides."""
+        return (spans.read_fragments(keys) for spans in self._buffers)
 
     def _reopen_sessions(self, pieces: pl.DataFrame) -> None:
         """Reopen the emitted sessions that these fragments touch."""

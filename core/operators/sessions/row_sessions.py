@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any, Protocol
 
+from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.types.lazy_dataclass import dataclass
 
 
@@ -81,6 +82,11 @@ class SessionRules:
     clock_us: int
     """The time up to which sessions have ended; the least time if none can have."""
     keeps_rows: bool
+
+    @property
+    def last_late_us(self) -> int:
+        """The time up to which rows are late if no session is there that they belong to."""
+        return max(NO_CLOCK_US, self.clock_us - self.gap_us - 1 - self.lateness_us)
 
     def is_over(self, end_us: int, lateness_us: int = 0) -> bool:
         """Whether a session with this last row has ended, and its allowed lateness too."""

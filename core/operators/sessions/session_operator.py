@@ -23,10 +23,11 @@ from headrace.core.operators.sessions.fragments import (
     FRAGMENT_END,
     FRAGMENT_START,
     ROW_NUMBER,
-    find_continued,
     merge_fragments,
 )
+from headrace.core.operators.sessions.late_rows import find_late_rows
 from headrace.core.operators.sessions.open_sessions import EmittedSessions, OpenSessions
+from headrace.core.operators.sessions.row_sessions import SessionRules
 from headrace.core.operators.sessions.session_rows import SessionRowBuilder
 from headrace.core.operators.windows.factory import build_fold
 from headrace.core.operators.windows.periodic_trigger import PeriodicTrigger
@@ -76,20 +77,21 @@ class SessionWindowOperator(WriteThroughOperator):
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Store rows as fragments; rows too late for any session are left out."""
+        import polars as pl
+
         if not frame.height:
             return
-        rows = merge_fragments(self._number_rows(frame), self._open.key, self._gap_us)
-        suspects = self._find_suspects(rows)
-        yield from request_offload(self._count_deferred_rows(for_lookup=suspects is not None))
-        late = None if suspects is None else self._find_late_rows(suspects)
-        if late is not None and late.height:
-            yield from self._context.emit_late_rows(
-                self._window.late_to, frame[late[ROW_NUMBER].sort()]
-            )
-            rows = rows.join(late, on=ROW_NUMBER, how="anti", maintain_order="left")
+        rows, rules = self._number_rows(frame), self._build_rules()
+        may_be_late = not rows.filter(pl.col(ROW_TIME) <= rules.last_late_us).is_empty()
+        yield from request_offload(self._count_deferred_rows(for_lookup=may_be_late))
+        late = find_late_rows(rows, self._read_keys, self._open.key, rules) if may_be_late else []
+        if late:
+            yield from self._context.emit_late_rows(self._window.late_to, frame[late])
+            rows = rows.filter(~pl.col(ROW_NUMBER).is_in(late))
         if rows.height:
             self._trigger.record_arrival()
-            yield from self._store_fragments(self._open.fold_fragments(rows))
+            pieces = merge_fragments(rows, self._open.key, self._gap_us)
+            yield from self._store_fragments(self._open.fold_fragments(pieces))
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the sessions whose gap has passed."""
@@ -135,32 +137,18 @@ class SessionWindowOperator(WriteThroughOperator):
         rows = self._open.count_deferred_rows(for_lookup=for_lookup)
         return rows if self._emitted is None else rows + self._emitted.deferred_rows
 
-    def _find_suspects(self, rows: pl.DataFrame) -> pl.DataFrame | None:
-        """Return the rows that would be too late if they were alone in their session."""
-        import polars as pl
+    def _build_rules(self) -> SessionRules:
+        by_wall = self._window.uses_processing_time
+        clock_us = NO_CLOCK_US if by_wall else self._state.clock_us
+        lateness_us, keeps_rows = self._window.lateness_us, self._window.keeps_rows
+        return SessionRules(self._gap_us, lateness_us, clock_us, keeps_rows)
 
-        clock_us = self._state.clock_us
-        if self._window.uses_processing_time or clock_us == NO_CLOCK_US:
-            return None
-        over = pl.col(FRAGMENT_END) + (self._gap_us + 1 + self._window.lateness_us) <= clock_us
-        suspects = rows.filter(over)
-        return suspects if suspects.height else None
-
-    def _find_late_rows(self, suspects: pl.DataFrame) -> pl.DataFrame:
-        """Return the numbers of the rows whose session is over."""
-        sessions = suspects.select(self._group_columns).unique()
-        fragments = [
-            each.read_keys(sessions) for each in (self._open, self._emitted) if each is not None
-        ]
-        for pieces in fragments:
-            if pieces is not None:
-                saved = find_continued(sessions, pieces, self._open.key, self._gap_us)
-                sessions = sessions.join(
-                    saved, on=self._group_columns, how="anti", nulls_equal=True
-                )
-        return suspects.join(sessions, on=self._group_columns, how="semi", nulls_equal=True).select(
-            ROW_NUMBER
-        )
+    def _read_keys(self, keys: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """Yield the fragments of keys in sessions that are not over."""
+        for each in (self._open, self._emitted):
+            found = None if each is None else each.read_keys(keys)
+            if found is not None:
+                yield found
 
     def _store_fragments(self, pieces: pl.DataFrame) -> Iterator[Output]:
         """Store fragments, and emit the changes that they cause at once."""

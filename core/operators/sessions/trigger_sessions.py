@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.operators.folds import ROW_COUNT, ROW_TIME
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import MAX_OUTPUT_ROWS, Output, request_offload
@@ -25,12 +24,9 @@ from headrace.core.operators.sessions.fragments import (
     merge_fragments,
     number_sessions,
 )
+from headrace.core.operators.sessions.late_rows import OWN_END, OWN_START
 from headrace.core.operators.sessions.open_sessions import EmittedSessions
-from headrace.core.operators.sessions.row_sessions import (
-    CountTrigger,
-    SessionRules,
-    SessionTrigger,
-)
+from headrace.core.operators.sessions.row_sessions import CountTrigger, SessionTrigger
 from headrace.core.operators.sessions.session_operator import SessionWindowOperator
 from headrace.core.operators.sessions.session_results import (
     COMPONENT,
@@ -46,8 +42,6 @@ from headrace.core.types.elements import DELETE
 if TYPE_CHECKING:
     import polars as pl
 
-OWN_START, OWN_END = "__own_start", "__own_end"
-"""The bounds of a fragment before it is merged with others."""
 ORIGIN = "__from"
 """The number of the frame that a fragment is from."""
 
@@ -157,13 +151,7 @@ class TriggerSessionOperator(SessionWindowOperator, ABC):
     def _merge_rows(self, found: TouchedSessions) -> MergedSessions:
         """Add rows to the sessions that they touch, one by one."""
         trigger = self._build_trigger(found)
-        return SessionMerger(self._rules(), trigger, self._open.key, self._fold).merge(found)
-
-    def _rules(self) -> SessionRules:
-        by_wall = self._window.uses_processing_time
-        clock_us = NO_CLOCK_US if by_wall else self._state.clock_us
-        lateness_us, keeps_rows = self._window.lateness_us, self._window.keeps_rows
-        return SessionRules(self._gap_us, lateness_us, clock_us, keeps_rows)
+        return SessionMerger(self._build_rules(), trigger, self._open.key, self._fold).merge(found)
 
     def _finish_results(self, results: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of results, which may be deleted."""

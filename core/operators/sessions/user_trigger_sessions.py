@@ -125,7 +125,7 @@ class UserTriggerSessions(TriggerSessionOperator):
     def _merge_rows(self, found: TouchedSessions) -> MergedSessions:
         self._ended_us = self._state.clock_us
         trigger, key, read = self._build_trigger(found), self._open.key, self._caller.read_states
-        merged = SessionMerger(self._rules(), trigger, key, self._fold, read).merge(found)
+        merged = SessionMerger(self._build_rules(), trigger, key, self._fold, read).merge(found)
         opened, fired = self._add_states(merged.open, merged), merged.fired
         before, now = found.open, opened
         if self._window.keeps_rows:

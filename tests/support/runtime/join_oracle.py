@@ -179,7 +179,8 @@ class Windows(Loops):
 class Sessions(Loops):
     """Rows of one session, made of the rows of both sides; pairs that went out stay as they were.
 
-    A row is in time if its session would not be over, were it alone in it with those it comes with.
+    A row is in time if its session would not be over, were it alone in it, or if it touches a row
+    that is there.
     """
 
     gap: int = 0
@@ -201,17 +202,19 @@ class Sessions(Loops):
                 self.late += 1
             else:
                 self.others += self.whole([row] if side == 0 else [], [row] if side else [])
-        came = [row for row in came if row.key is not None]
-        fine = {
-            id(row)
-            for session in self.sessions([*self.open, *((side, row) for row in came)])
-            for _, row in session
-            if max(row.at for _, row in session) + self.gap + 1 + self.lateness > self.clock
-            or any(known is other for _, known in session for _, other in self.open)
-        }
-        self.late += sum(id(row) not in fine for row in came)
-        self.open += [(side, row) for row in came if id(row) in fine]
+        for row in came:
+            if row.key is None:
+                continue
+            is_over = row.at + self.gap + 1 + self.lateness <= self.clock
+            if is_over and not any(self.touches(row, other) for _, other in self.open):
+                self.late += 1
+            else:
+                self.open.append((side, row))
         return self.new()
+
+    def touches(self, row: Came, other: Came) -> bool:
+        """Whether two rows belong to one session."""
+        return repr(row.key) == repr(other.key) and abs(row.at - other.at) <= self.gap
 
     def sessions(self, rows: Sequence[tuple[int, Came]]) -> Iterator[list[tuple[int, Came]]]:
         """Return the groups of these rows."""

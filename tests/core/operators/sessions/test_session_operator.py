@@ -145,6 +145,50 @@ def test_a_hundred_thousand_sessions_of_one_key_meet_as_many_without_making_pair
     assert touched.height == 100_000
 
 
+def test_a_row_that_is_late_by_itself_is_not_saved_by_a_later_row_of_its_batch() -> None:
+    keyed = Keyed(Window(Session(30), late_to="late"))
+    keyed.advance(58)
+    keyed.process((1, 26, 1), (1, 41, 2), (1, 26, 4))
+    keyed.advance(MAX_WATERMARK_US)
+    assert keyed.late == [(1, 26, 1)]
+    assert keyed.rows == [(1, 26, 71, 2, 6)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([None, 1, 2]), st.integers(0, 60)), max_size=30),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 60)), max_size=3),
+    st.sampled_from([1, 5, 20]),
+    st.sampled_from([0, 0, 10]),
+    st.booleans(),
+    st.data(),
+)
+def test_late_rows_do_not_depend_on_where_batches_are_cut(
+    times: list[tuple[int | None, int]],
+    watermarks: list[tuple[int, int]],
+    gap: int,
+    lateness_us: int,
+    with_key: bool,
+    data: st.DataObject,
+) -> None:
+    """Rows in any order, of which many are late, in batches and one by one."""
+    rows = [(key, time, 1 << at) for at, (key, time) in enumerate(times)]
+    window = Window(Session(gap), lateness_us=lateness_us, late_to="late")
+    batched, single = Keyed(window, keyed=with_key), Keyed(window, keyed=with_key)
+    begin = 0
+    for end, watermark_us in [*sorted(watermarks), (len(rows), MAX_WATERMARK_US)]:
+        while begin < min(end, len(rows)):
+            size = data.draw(st.integers(1, min(end, len(rows)) - begin))
+            batched.process(*rows[begin : begin + size])
+            for row in rows[begin : begin + size]:
+                single.process(row)
+            begin += size
+        batched.advance(watermark_us)
+        single.advance(watermark_us)
+    assert batched.late == single.late
+    assert sorted(batched.rows, key=repr) == sorted(single.rows, key=repr)
+
+
 TRIGGERS = st.sampled_from([None, Trigger(every_us=7), Trigger(count=2)])
 STEPS = st.lists(
     st.tuples(st.sampled_from([None, 1, 2]), st.integers(0, 30), st.integers(-9, 9)), max_size=40

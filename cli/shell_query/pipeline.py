@@ -38,7 +38,8 @@ from headrace.core.plan.connector import Connectors
 from headrace.core.plan.output_streams import list_declared_streams
 from headrace.core.queries import TypedQuery
 from headrace.core.sql.parser import parse_query
-from headrace.core.sql.syntax_tree import NamedQuery, Query, TableName, list_table_names
+from headrace.core.sql.syntax_tree import Query, TableName, list_table_names
+from headrace.core.sql.unread_queries import split_unread
 from headrace.core.types.data_types import Schema
 from headrace.core.types.elements import DELETE
 from headrace.core.types.lazy_dataclass import dataclass
@@ -115,7 +116,7 @@ def plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
     try:
         whole = parse_query(sql, takes_paths=True)
         query, order = split_order(whole, sql)
-        query, unread = _split_unread(query)
+        query, unread = split_unread(query)
     except ExpressionError as error:
         raise RejectedSql([_locate_error(error, file)]) from None
     known = inputs.list_parts()
@@ -134,7 +135,7 @@ def plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
     pipeline = _select_parts(pipeline, needed | outside.sources.keys() | {QUERY, ROWS})
     loaded = inputs.given.inputs if inputs.given else NO_INPUTS
     plan, problems = build_plan(LoadedPipeline(pipeline, frozenset(), (), loaded), is_lasting=False)
-    warnings = (*(_warn_of_unread(name, file) for name in unread), *outside.warnings)
+    warnings = (*(_warn_of_unread(each.name, file) for each in unread), *outside.warnings)
     problems = tuple(_clean_problem(each, file) for each in (*warnings, *problems))
     if plan is None:
         raise RejectedSql(problems)
@@ -188,22 +189,6 @@ def _build_pipeline(
 
 def _locate_error(error: ExpressionError, file: SourceText) -> Problem:
     return Problem(error.message, _locate(error.span, file), error.hint)
-
-
-def _split_unread(query: Query) -> tuple[Query, list[Name]]:
-    """Return a query without its queries of `with` that nothing reads, and the names of these.
-
-    The parts of a pipeline that only they read are not needed.
-    """
-    read = {each.name for each in list_table_names(replace(query, named=()))}
-    kept, unread = list[NamedQuery](), list[Name]()
-    for each in reversed(query.named):
-        if each.name.name in read:
-            kept.insert(0, each)
-            read |= {table.name for table in list_table_names(each.query)}
-        else:
-            unread.insert(0, each.name)
-    return replace(query, named=tuple(kept)), unread
 
 
 def _warn_of_unread(name: Name, file: SourceText) -> Problem:

@@ -71,6 +71,7 @@ from headrace.core.plan.stream_graph import (
 from headrace.core.plan.table_sources import build_source_table, build_table_step
 from headrace.core.plan.unbounded_state import warn_of_growth, warn_of_waiting
 from headrace.core.plan.unions import unite_columns
+from headrace.core.plan.unread_parts import drop_unread_parts
 from headrace.core.plan.versions import VersionSteps
 
 
@@ -113,7 +114,7 @@ class PlanBuilder:
         self.keyless_joins = keyless_joins
         self.regrouped_joins: set[str] = set()
         """The full joins whose rows steps store by their key, although two may have the same."""
-        self.pipeline: Pipeline = loaded.pipeline
+        self.pipeline: Pipeline = drop_unread_parts(loaded.pipeline)
         limit = self.pipeline.settings.max_value
         self.report = PlanProblems(folder=loaded.folder, max_value=limit)
         self.known_columns: dict[str, KnownColumns] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -22,13 +23,25 @@ class QueryText:
     query: Query
 
     def list_tables(self) -> tuple[Text, ...]:
-        """Return the sources and steps that the query reads, each once."""
+        """Return the sources and steps that the query reads, each once.
+
+        Those that only queries of `with` read that nothing reads are not among them.
+        """
         from headrace.core.sql.syntax_tree import list_table_names
+        from headrace.core.sql.unread_queries import split_unread
 
         tables = dict[str, Text]()
-        for each in list_table_names(self.query):
+        for each in list_table_names(split_unread(self.query)[0]):
             tables.setdefault(each.name, self.name(each.name, each.span))
         return tuple(tables.values())
+
+    def list_unread_tables(self) -> Iterator[str]:
+        """Yield the names in the queries of `with` that nothing reads."""
+        from headrace.core.sql.syntax_tree import list_table_names
+        from headrace.core.sql.unread_queries import split_unread
+
+        for named in split_unread(self.query)[1]:
+            yield from (each.name for each in list_table_names(named.query))
 
     def name(self, name: str, span: Span) -> Text:
         """Return a name with the position of a part of the text."""

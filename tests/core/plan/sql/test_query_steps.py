@@ -10,6 +10,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.join_descriptions import describe_matching
 from headrace.core.plan.nodes.matching import IntervalMatch, TableMatch
 from headrace.core.plan.nodes.windows import Ttl
+from tests.support.plans import built
 from tests.support.sql_steps import build_query, build_steps, write_query
 
 STEPS = {
@@ -321,6 +322,19 @@ def test_query_that_nothing_reads_is_warned_of(tmp_path: Path) -> None:
     plan, problems = build_query(tmp_path, sql)
     assert plan is not None
     assert [problem.message for problem in problems] == ['nothing reads the query "b"']
+
+
+def test_parts_that_only_an_unread_query_reads_are_left_out(tmp_path: Path) -> None:
+    sql = "with a as (select * from early), b as (select * from a) select id from orders"
+    text = write_query(sql).replace("  d: {from: plain, console: {}}\n", "")
+    text = text.replace("steps:\n", "steps:\n  early: {from: plain, where: id > 1}\n")
+    plan, problems = built(tmp_path, text)
+    assert plan is not None
+    assert [problem.message for problem in problems] == [
+        'nothing reads the query "a"',
+        'nothing reads the query "b"',
+    ]
+    assert not {"plain", "early"} & {part.name for part in plan.parts}
 
 
 def test_join_without_an_equality_warns_that_it_compares_all_rows(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from headrace.core.aggregates.aggregate_resolver import type_aggregates
 from headrace.core.aggregates.table import AGGREGATES
@@ -18,7 +18,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     SyntaxNode,
     replace_nodes,
 )
-from headrace.core.expressions.typed import Span
+from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.sql.grouping_sets import GROUPING_FUNCTIONS
@@ -112,23 +112,52 @@ def _check_names(items: Iterable[Item], texts: QueryTexts) -> None:
         raise RejectedQuery
 
 
+@dataclass(slots=True)
+class ItemResults:
+    """The columns of a result that are written, for those after them."""
+
+    scope: Scope
+    texts: dict[str, str] = field(default_factory=dict)
+    _random: set[str] = field(default_factory=set)
+
+    def add(self, item: Item, text: Text) -> None:
+        """Add a column."""
+        self.texts[item.name] = str(text)
+        if _is_random(item.node):
+            self._random.add(item.name)
+
+    def find(self, node: SyntaxNode, bound: frozenset[str]) -> str | None:
+        """Return the text of the column that a name means, if any.
+
+        Raises ExpressionError for one that would have another value.
+        """
+        text = find_result(node, bound, self.scope, self.texts)
+        if text is not None and isinstance(node, Name) and node.name in self._random:
+            message = f'"{node.name}" is random, and would have another value here'
+            hint = f"put this query into from (...), and read {node.name} around it"
+            raise ExpressionError(message, node.span, hint)
+        return text
+
+
 def write_items(
-    items: Sequence[Item], scope: Scope, texts: QueryTexts
+    items: Sequence[Item],
+    scope: Scope,
+    texts: QueryTexts,
+    known: Mapping[str, str] | None = None,
 ) -> list[tuple[str, Text, Span]]:
     """Return the name, the text and the place of each item, which may read those before it.
 
-    Raises RejectedQuery.
+    `known` has the texts of columns that are computed before. Raises RejectedQuery.
     """
-    written = dict[str, str]()
+    results = ItemResults(scope, dict(known or {}))
 
     def find(node: SyntaxNode, bound: frozenset[str]) -> str | None:
         refuse_unknown_function(node, bound, scope)
-        return find_result(node, bound, scope, written)
+        return results.find(node, bound)
 
     def write(item: Item) -> tuple[str, Text, Span]:
         text = texts.write(item.node, add_results(item, items, scope), find)
-        if not _is_random(item.node):
-            written[item.name] = str(text)
+        results.add(item, text)
         return item.name, text, item.place
 
     return build_all(items, write)

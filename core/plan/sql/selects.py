@@ -310,7 +310,8 @@ class SelectBuilder:
         ranked = write_ranking(ranking, draft, self.texts, find_ttl(draft.inputs))
         calls = [item for item in items if isinstance(item.node, WindowCall)]
         others = [item for item in items if item not in calls]
-        by_name = {c[0]: c for c in write_items(others, draft.scope, self.texts)}
+        numbers = {item.name: ranked.number for item in calls}
+        by_name = {c[0]: c for c in write_items(others, draft.scope, self.texts, numbers)}
         for item in calls:
             by_name[item.name] = (item.name, self.texts.name(ranked.number, item.place), item.place)
         columns = [by_name[item.name] for item in items]

@@ -12,12 +12,16 @@ from dataclasses import field
 from headrace.core.aggregates.canonical_text import canonical_text
 from headrace.core.aggregates.over_calls import OFFSET_FUNCTIONS, RANK_FUNCTIONS
 from headrace.core.expressions.parsing.frame_parser import parse_frame_text
-from headrace.core.expressions.parsing.syntax_tree import SyntaxNode, child_nodes
+from headrace.core.expressions.parsing.syntax_tree import (
+    SyntaxNode,
+    child_nodes,
+    find_free_names,
+)
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.nodes import Append
-from headrace.core.plan.sql.items import Item, is_aggregate, write_qualify
+from headrace.core.plan.sql.items import Item, ItemResults, is_aggregate, write_qualify
 from headrace.core.plan.sql.rankings import write_key
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, StepWriter
@@ -72,8 +76,11 @@ class OverBuilder:
         found += find_window_calls(qualify) if qualify is not None else ()
         self._check(found)
         self._names.update(self.draft.inputs[0].schema.names)
-        for item in items:
-            self._add_columns(item.node, item.name)
+        for at, item in enumerate(items):
+            earlier = {each.name for each in items[:at]}
+            reads = (each for each in find_free_names(item.node) if each.name in earlier)
+            reads_result = any(not self.scope.has(each) for each in reads)
+            self._add_columns(item.node, "" if reads_result else item.name)
         if qualify is not None:
             self._add_columns(qualify, "")
         columns = self._write_columns(items)
@@ -229,17 +236,23 @@ class OverBuilder:
         return Draft((relation,), self.scope, draft.tables, places=draft.places)
 
     def _write_columns(self, items: Iterable[Item]) -> list[tuple[str, Text, Span]]:
+        """Return the columns of the result, each of which may read those before it."""
+        results = ItemResults(self.scope)
+
+        def find(node: SyntaxNode, bound: frozenset[str]) -> str | None:
+            text = results.find(node, bound)
+            return self._find_text(node, bound) if text is None else text
+
         def write(item: Item) -> tuple[str, Text, Span]:
-            return item.name, self._write_result(item.node, item.place), item.place
+            column = self._find_column(item.node)
+            if column is not None:
+                text = self.texts.name(quote_name(str(column)), item.place)
+            else:
+                text = self.texts.write(item.node, self.scope, find)
+            results.add(item, text)
+            return item.name, text, item.place
 
         return build_all(items, write)
-
-    def _write_result(self, node: SyntaxNode, place: Span) -> Text:
-        """Return the text of an expression over the rows with the columns of the functions."""
-        column = self._find_column(node)
-        if column is not None:
-            return self.texts.name(quote_name(str(column)), place)
-        return self.texts.write(node, self.scope, self._find_text)
 
     def _find_text(self, node: SyntaxNode, _: frozenset[str]) -> str | None:
         column = self._find_column(node)

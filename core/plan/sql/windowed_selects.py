@@ -19,6 +19,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
     Name,
     Star,
     SyntaxNode,
+    find_free_names,
     replace_nodes,
 )
 from headrace.core.plan.sql.grouped_queries import GROUPS, list_keys, write_out_positions
@@ -79,7 +80,7 @@ class NamedWindows:
 
 def lift_windows(select: Select) -> Select:
     """Return a `select` of groups without functions over windows: they are around the groups."""
-    windowed = {item.name for item in select.items if has_window(item.expression)}
+    windowed = _list_windowed(select)
     has_star = any(isinstance(item.expression, Star) for item in select.items)
     if has_star or not is_grouped(select) or not (windowed or select.qualify):
         return select
@@ -122,6 +123,17 @@ def lift_windows(select: Select) -> Select:
     table = DerivedTable(select.span, Query(select.span, inner), GROUPS, select.span)
     places = {key: select.places[key] for key in ("select", "qualify") if key in select.places}
     return Select(select.span, around, table, select.is_distinct, qualify=qualify, places=places)
+
+
+def _list_windowed(select: Select) -> set[str]:
+    """Return the columns with functions over windows, and those after them that read these."""
+    windowed = set[str]()
+    keys = {comparable_text(key) for key in list_keys(select)}
+    for item in select.items:
+        reads = {each.name for each in find_free_names(item.expression)} - keys
+        if has_window(item.expression) or reads & windowed:
+            windowed.add(item.name)
+    return windowed
 
 
 def has_window(node: SyntaxNode) -> bool:

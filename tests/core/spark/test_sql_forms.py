@@ -118,6 +118,10 @@ QUERIES = [
     "select w, sum(n) as n from (select window.end as w, count(*) as n from orders"
     " group by who, window(at, '1 minute')) group by w",
     "select id as a, a + 1 as b, b * a as c from orders where id < 9",
+    "select id, count(*) over (partition by id order by at) as n, n + id as m,"
+    " count(id) over (partition by id order by at) + m as k from orders",
+    "select who, count(*) as n, sum(count(*)) over () as total, 100 * n / total as share"
+    " from orders group by who",
     "select who, sum(amount) as s, count(*) as n, s / n as mean, mean + max(id) as m from orders"
     " group by who having mean > 2",
     "with a(x, y) as (with b as (select id, amount from orders where amount > 2)"

@@ -251,6 +251,13 @@ MISTAKES = {
             " [each query is a step of its own, or a query of with]"
         ],
     ),
+    "random value read again": (
+        "select rand() as r, r * 2 as s from orders",
+        [
+            'r: "r" is random, and would have another value here'
+            " [put this query into from (...), and read r around it]"
+        ],
+    ),
     "lateral without view": (
         "select e from orders cross join lateral explode(tags) as t(e)",
         [

@@ -32,6 +32,7 @@ from headrace.cli.server.commands import logs, restart, serve, submit, upgrade
 from headrace.cli.shell_query.command import query
 from headrace.cli.simulation.command import simulate
 from headrace.cli.state.state_commands import state
+from headrace.cli.top_command import top
 from headrace.cli.validate import validate
 
 EXIT_GRACE_S = 3.0
@@ -57,7 +58,7 @@ def headrace() -> None:
 
 COMMANDS = (
     *(new, validate, test_command, simulate, explain, run_command, query),
-    *(jobs, why_command, savepoint, stop, rescale, state),
+    *(jobs, top, why_command, savepoint, stop, rescale, state),
     *(serve, submit, logs, restart, upgrade),
     *(functions, schema, completion),
 )

@@ -7,9 +7,11 @@ Tests: tests/core/plan/sql/test_foreign_clauses.py.
 
 from __future__ import annotations
 
+import re
+
 from headrace.core.errors.problems import find_nearest_name, suggest_name
 from headrace.core.expressions.parsing.token_stream import TokenStream
-from headrace.core.expressions.typed import ExpressionError
+from headrace.core.expressions.typed import ExpressionError, Span
 
 CLAUSE_WORDS = frozenset(
     "from where group having qualify window order sort cluster distribute limit offset".split()
@@ -59,6 +61,8 @@ _NO_NAMES = frozenset(
 """Words after which another word is a name or a value, and begins no clause."""
 _NO_TABLES = ("where", "having", "on", "using", "join", "select")
 """Words that name no table, unless they are in back quotes."""
+_BARE_PATH = re.compile(r"\b(?:from|join)\s+((?:[\w.~-]*/|\w+-)[^\s,;()'\"`]*)", re.IGNORECASE)
+"""The path of files without quotes, unless it is a name with an ending."""
 _STAR_CLAUSES = ("except", "exclude", "replace", "rename")
 
 
@@ -123,6 +127,15 @@ def refuse_clause_as_table(tokens: TokenStream) -> None:
         return
     hint = "remove the comma before it" if tokens.previous_token.text == "," else ""
     raise ExpressionError(f"wanted the name of a table, got {token}", token.span, hint)
+
+
+def find_bare_path(text: str, error: ExpressionError) -> ExpressionError | None:
+    """Return the error of the path of files without quotes, if another error is inside of it."""
+    for found in _BARE_PATH.finditer(text):
+        if found.start(1) <= error.span.start < found.end(1):
+            message = f"wanted the path of files in quotes, got {found[1]}"
+            return ExpressionError(message, Span(*found.span(1)), f"write '{found[1]}'")
+    return None
 
 
 def find_misspelt_word(tokens: TokenStream) -> ExpressionError | None:

@@ -47,9 +47,13 @@ def parse_query(text: str, *, takes_paths: bool = False) -> Query:
     >>> parse_query("select a, b + 1 from t").body.items[1].name
     'b + 1'
     """
-    parser = _open_parser(text.rstrip().removesuffix(";"))
-    parser.takes_paths = takes_paths
-    return parser.parse()
+    try:
+        parser = _open_parser(text.rstrip().removesuffix(";"))
+        parser.takes_paths = takes_paths
+        return parser.parse()
+    except ExpressionError as error:
+        path_error = foreign_clauses.find_bare_path(text, error) if takes_paths else None
+        raise path_error or error from None
 
 
 def _open_parser(text: str) -> QueryParser:

@@ -192,6 +192,9 @@ def test_first_rows_are_printed_once_all_are_read(
         ),
         ("from cities.csv", '1:1: wanted "select", got "from"'),
         ("select * from read_csv('cities.csv')", "1:15: a function is no table"),
+        ("select * from orders/1.jsonl", "1:15: wanted the path of files in quotes, got orders/1"),
+        ("select * from in/*.jsonl where id > 3", "1:15: wanted the path of files in quotes"),
+        ("select * from cities.csv join ./b.csv on a = b", "1:31: wanted the path of files in"),
         ("select * from 'https://a.b/c.csv'", "1:15: https://a.b/c.csv is not on this machine"),
     ],
 )

@@ -24,6 +24,7 @@ from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, SourceSide
+from headrace.core.types.elements import MIN_WATERMARK_US
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ class FedReader:
         """The splits to read, each with the number of its next event."""
         self._last_read_s: dict[Split, float] = {}
         """The time at which the last event of a split was read."""
+        self._fed_counts: dict[Split, int] = {}
+        """The number of events that each split had when it was assigned."""
         self._is_last = False
         self._paused: Collection[Split] = ()
         self._changed = asyncio.Event()
@@ -161,6 +164,7 @@ class FedReader:
         for split, position in splits:
             self._open.append((split, position if isinstance(position, int) else 0))
             self._last_read_s[split] = asyncio.get_running_loop().time()
+            self._fed_counts[split] = len(self._get_events(split))
         self._is_last = last
         self.wake()
 
@@ -212,6 +216,9 @@ class FedReader:
             return SplitFinished(split) if self._input.is_ended else None
         event = events[at]
         is_idle = isinstance(event, FedTime) and event.watermark_us is None
+        if is_idle and at + 1 < self._fed_counts[split]:
+            # It is read again after a restart, and the split has ceased to be idle since.
+            event, is_idle = FedTime(MIN_WATERMARK_US), False
         self._last_read_s[split] = -math.inf if is_idle else asyncio.get_running_loop().time()
         match event:
             case FedTime(watermark_us):

@@ -4,9 +4,8 @@ The result of a case must not depend on how it is run. So a row is late in each 
 rows within the watermark's delay never are, and rows behind the watermark come after a watermark
 of all sources and a checkpoint. A split ceases to be idle before a checkpoint, and while others
 have no rows: else those could be ahead of it. If all splits of a source are idle, its next rows are
-of one split, for the same reason; and never, if a step reads it in two ways. Time passes between
-two checkpoints, so that rows that are read again are read at the same time. The rows of a key come
-in one split.
+of one split, for the same reason. Time passes between two checkpoints, so that rows that are read
+again are read at the same time. The rows of a key come in one split.
 """
 
 from __future__ import annotations
@@ -97,8 +96,6 @@ class CaseGenerator:
     _rows: dict[str, RowGenerator] = field(init=False)
     _splits: dict[str, int] = field(init=False)
     _split_keys: dict[str, tuple[str, ...] | None] = field(init=False)
-    _joined_sources: frozenset[str] = field(init=False)
-    """The sources that may not become idle as a whole."""
     _pace_us: int = field(init=False)
     _now_us: int = field(init=False, default=BEGIN_US)
     """The latest event time so far."""
@@ -119,7 +116,6 @@ class CaseGenerator:
             s.name: 1 if self._split_keys[s.name] is None else chance.choice((1, 1, 2, 3))
             for s in sources
         }
-        self._joined_sources = find_joined_sources(self.plan)
         self._pace_us = chance.choice(PACES_US)
 
     def draw(self) -> RandomCase:
@@ -243,9 +239,6 @@ class CaseGenerator:
             for name, rows in self._rows.items()
             if rows.source.watermark is not None and rows.source.watermark.idle is not None
         ]
-        if self._joined_sources.intersection(by_clock):
-            before, after = self._raise_watermarks(), self._raise_watermarks()
-            return CaseStep((*before, ClockAdvance(by), *after))
         idle = [
             FedIdleness(name, self._set_idle(name, range(self._splits[name]))) for name in by_clock
         ]
@@ -276,11 +269,8 @@ class CaseGenerator:
             return None
         source, chance = self._chance.choice(timed), self._chance
         count = self._splits[source]
-        most = count - 1 if source in self._joined_sources else count
-        if not most:
-            return None
         splits = sorted(
-            self._idle.get(source) or chance.sample(range(count), chance.randint(1, most))
+            self._idle.get(source) or chance.sample(range(count), chance.randint(1, count))
         )
         return CaseStep((FedIdleness(source, self._set_idle(source, splits)),))
 
@@ -321,20 +311,6 @@ def remove_disturbances(case: RandomCase) -> RandomCase:
 def is_disturbance(event: BoundEvent) -> bool:
     """Whether an event has no part in the result."""
     return event in DISTURBANCES or isinstance(event, Rescale)
-
-
-def find_joined_sources(plan: nodes.Plan) -> frozenset[str]:
-    """Return the sources that a step reads through two of its inputs, as in a join with itself."""
-    origins: dict[str, frozenset[str]] = {}
-    found = set[str]()
-    for part in plan:
-        if isinstance(part, nodes.Source):
-            origins[part.name] = frozenset((part.name,))
-        elif isinstance(part, nodes.Step):
-            read = [name for stream in part.inputs for name in origins[stream]]
-            found |= {name for name in read if read.count(name) > 1}
-            origins |= dict.fromkeys((each.name for each in part.outputs), frozenset(read))
-    return frozenset(found)
 
 
 def has_unordered_sessions(plan: nodes.Plan) -> bool:

@@ -5,9 +5,10 @@ decreases: an input that resumes after being idle holds it until it has caught u
 idleness is announced by repeating the watermark, because the rows that ended it may be filtered out
 before they reach the next subtask.
 
-Inputs of one group are idle only together: they are subtasks of a task that receive the same
-watermarks, though not at the same time. When the first of them has resumed, the others are about
-to emit results of rows from before the pause, and hold the watermark until they have.
+An input is idle only while all subtasks of sources that it depends on are: its origins. So when an
+input resumes, all inputs are about to resume that have its origins, as in a join of a source with
+itself, or behind an exchange. They are about to emit rows of the same time, and hold the watermark
+until they have.
 
 An input at MAX_WATERMARK_US holds nothing back and does not count, whether its end has arrived or
 not. While all remaining inputs are idle, the combined watermark does not advance to that maximum.
@@ -38,7 +39,8 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 @dataclass(slots=True)
 class _Input:
-    group: int
+    origins: int
+    """The number of its origins among those of all inputs."""
     watermark_us: int = MIN_WATERMARK_US
     is_idle: bool = False
     has_ended: bool = False
@@ -52,11 +54,13 @@ class InputAligner:
     is_aligned: bool = True
     timeless_inputs: frozenset[int] = frozenset()
     """Inputs whose rows have no event time: they hold back the last watermark only."""
-    groups: Sequence[int] = ()
-    """The group of each input; by default each is a group of its own."""
+    origins: Sequence[frozenset[tuple[str, int]]] = ()
+    """The subtasks of sources that each input depends on; by default each has its own."""
     blocked_inputs: set[int] = field(default_factory=set)
     """Inputs that wait for a barrier: their next element must not be taken yet."""
     _inputs: list[_Input] = field(default_factory=list)
+    _parts: list[frozenset[int]] = field(default_factory=list)
+    """By the number of origins, those of which all are among them."""
     _watermark_us: int = MIN_WATERMARK_US
     _is_idle: bool = False
     _is_drained: bool = False
@@ -64,7 +68,12 @@ class InputAligner:
     _barrier_inputs: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._inputs = [_Input(group) for group in self.groups or range(self.input_count)]
+        own = [frozenset({("", at)}) for at in range(self.input_count)]
+        numbers = {each: at for at, each in enumerate(dict.fromkeys(self.origins or own))}
+        self._inputs = [_Input(numbers[each]) for each in self.origins or own]
+        self._parts = [
+            frozenset(at for part, at in numbers.items() if part <= each) for each in numbers
+        ]
 
     def receive(self, at: int, element: Element) -> Iterator[Element]:
         """Take the next element of input `at`; yield the elements to hand on."""
@@ -104,8 +113,12 @@ class InputAligner:
             self._is_idle = True
             yield IdleMarker()
             return
-        live_groups = {input.group for input in open_ if not input.is_idle}
-        live = [input.watermark_us for input in open_ if input.group in live_groups]
+        active = {input.origins for input in open_ if not input.is_idle}
+        live = [
+            input.watermark_us
+            for input in open_
+            if not input.is_idle or not active.isdisjoint(self._parts[input.origins])
+        ]
         was_idle, self._is_idle = self._is_idle, bool(open_) and not live
         if self._is_idle:
             if not was_idle:

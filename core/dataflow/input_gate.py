@@ -25,18 +25,18 @@ class InputGate:
         *,
         aligned: bool = True,
         timeless: frozenset[int] = frozenset(),
-        groups: Sequence[int] = (),
+        origins: Sequence[frozenset[tuple[str, int]]] = (),
     ) -> None:
         """`timeless`: the inputs whose rows have no event time, if other inputs have one.
 
-        `groups`: for each input, the inputs of the same number are idle only together.
+        `origins`: for each input, the subtasks of sources without which it is not idle.
         """
         self.channels = channels
         self.idle_time = Stopwatch()
         """The time in which there was no element to take, or other tasks had their turn."""
         self.alignment_time = Stopwatch()
         """The time in which inputs waited for the barriers of others."""
-        self._aligner = InputAligner(len(channels), aligned, timeless, groups)
+        self._aligner = InputAligner(len(channels), aligned, timeless, origins)
         self._aligned_elements: deque[tuple[int, Element]] = deque()
         self._next_input = 0
         self._took_batch = False

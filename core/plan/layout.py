@@ -28,7 +28,6 @@ from headrace.core.plan.nodes import (
     Edge,
     KeyedOperation,
     Lookup,
-    Plan,
     PlanPart,
     Process,
     Project,
@@ -220,17 +219,35 @@ def build_tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task,
     )
 
 
-def receive_same_times(task: Task, plan: Plan) -> bool:
-    """Whether all subtasks of a task receive the same watermarks and marks of idleness.
+@cache_by_plan
+def find_origins(plan: nodes.Plan) -> Mapping[str, tuple[frozenset[tuple[str, int]], ...]]:
+    """Return the subtasks of sources, as name and index, that each subtask depends on, by part.
 
-    Each reads all subtasks before it, or one of a task of which this is true.
+    A subtask is idle while all of them are. In joins, inputs without event time count only if no
+    other one has it.
     """
-    into = [edge for edge in plan.edges if edge.consumer == task.parts[0]]
-    producers = {part: each for each in plan.tasks for part in each.parts}
-    return bool(into) and all(
-        edge.exchange != "forward" or receive_same_times(producers[edge.producer], plan)
-        for edge in into
-    )
+    origins = dict[str, tuple[frozenset[tuple[str, int]], ...]]()
+    for task in plan.tasks:
+        first, subtasks = task.parts[0], range(task.parallelism)
+        into = list_timed_edges(plan, first)
+        shared = [origin for e in into if e.exchange != "forward" for origin in origins[e.producer]]
+        common = frozenset[tuple[str, int]]().union(*shared)
+        forward = [origins[e.producer] for e in into if e.exchange == "forward"]
+        if not into:
+            found = tuple(frozenset({(first, at)}) for at in subtasks)
+        elif not forward:
+            found = (common,) * task.parallelism
+        else:
+            found = tuple(common.union(*(each[at] for each in forward)) for at in subtasks)
+        origins |= dict.fromkeys(task.parts, found)
+    return origins
+
+
+def list_timed_edges(plan: nodes.Plan, name: str) -> list[Edge]:
+    """Return the edges to a part; those without event time only if none of a join's has it."""
+    edges = [edge for edge in plan.edges if edge.consumer == name]
+    timed = [edge for edge in edges if plan.streams[edge.stream].has_event_time]
+    return timed if timed and get_two_input_operation(plan.part(name)) else edges
 
 
 def begins_task(part: PlanPart) -> bool:

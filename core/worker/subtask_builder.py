@@ -34,8 +34,8 @@ from headrace.core.dataflow.snapshotter import Snapshotter
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import (
     enumerate_subtasks,
-    get_two_input_operation,
-    receive_same_times,
+    find_origins,
+    list_timed_edges,
 )
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.sources.watermarks import build_watermark_generator
@@ -196,9 +196,6 @@ class SubtaskBuilder:
         self._tasks_by_part: Mapping[str, nodes.Task] = {
             name: task for task in plan.tasks for name in task.parts
         }
-        self._tasks_with_same_times = {
-            id(task) for task in plan.tasks if receive_same_times(task, plan)
-        }
         self._channels = channels
 
     def build_subtasks(
@@ -355,32 +352,20 @@ class SubtaskBuilder:
         self, first: nodes.PlanPart, index: int
     ) -> tuple[tuple[tuple[str, int], ...], InputGate]:
         """Build the gate of a subtask, with the stream and the side of each of its channels."""
-        edges, streams = self.plan.edges, self.plan.streams
+        edges, origins = self.plan.edges, find_origins(self.plan)
         into = [
-            (edges[at], channel)
-            for (at, _, reader), channel in self._channels.inputs.items()
+            (edges[at], writer, channel)
+            for (at, writer, reader), channel in self._channels.inputs.items()
             if reader == index and edges[at].consumer == first.name
         ]
-        timeless: frozenset[int] = frozenset()
-        if get_two_input_operation(first):
-            timed = [streams[edge.stream].has_event_time for edge, _ in into]
-            timeless = frozenset(at for at, has in enumerate(timed) if not has and any(timed))
+        timed = list_timed_edges(self.plan, first.name)
         gate = InputGate(
-            [channel for _, channel in into],
+            [channel for *_, channel in into],
             aligned=self._is_aligned,
-            timeless=timeless,
-            groups=self._group_inputs([edge for edge, _ in into]),
+            timeless=frozenset(at for at, (edge, *_) in enumerate(into) if edge not in timed),
+            origins=[origins[edge.producer][writer] for edge, writer, _ in into],
         )
-        return tuple((edge.stream, edge.side) for edge, _ in into), gate
-
-    def _group_inputs(self, edges: Sequence[nodes.Edge]) -> list[int]:
-        """Number the inputs so that subtasks which are idle only together have one number."""
-        tasks = [self._tasks_by_part[edge.producer] for edge in edges]
-        shared = {id(task): at for at, task in enumerate(self.plan.tasks)}
-        return [
-            shared[id(task)] if id(task) in self._tasks_with_same_times else -at
-            for at, task in enumerate(tasks, 1)
-        ]
+        return tuple((edge.stream, edge.side) for edge, *_ in into), gate
 
     def _build_output(
         self, task: nodes.Task, last: nodes.PlanPart, index: int, writer_states: Sequence[Document]

@@ -99,8 +99,28 @@ def test_all_idle_is_reported_once_and_its_end_by_the_watermark() -> None:
     ]
 
 
-def test_inputs_of_a_group_are_idle_only_together() -> None:
-    alignment = InputAligner(3, groups=(0, 0, 1))
+def test_an_input_is_not_idle_when_another_one_of_its_origins_resumes() -> None:
+    """Of two subtasks of a source, one input reads the first, and another one both."""
+    one, both = frozenset({("s", 0)}), frozenset({("s", 0), ("s", 1)})
+    alignment = InputAligner(2, origins=(one, both))
+    times = [(at, WatermarkElement(5)) for at in range(2)]
+    idle = [(at, IdleMarker()) for at in range(2)]
+    assert hand_on(alignment, *times, *idle)[-1] == [IdleMarker()]
+    assert hand_on(alignment, (0, WatermarkElement(9)), (1, WatermarkElement(8))) == [
+        [WatermarkElement(5)],
+        [WatermarkElement(8)],
+    ]
+    assert hand_on(alignment, *idle, (1, WatermarkElement(12)), (0, WatermarkElement(11))) == [
+        [],
+        [IdleMarker()],
+        [WatermarkElement(12)],
+        [],
+    ]
+
+
+def test_inputs_of_the_same_origins_are_idle_only_together() -> None:
+    same, other = frozenset({("s", 0)}), frozenset({("s", 1)})
+    alignment = InputAligner(3, origins=(same, same, other))
     times = [(at, WatermarkElement(5)) for at in range(3)]
     idle = [(at, IdleMarker()) for at in range(3)]
     assert hand_on(alignment, *times, *idle)[-1] == [IdleMarker()]

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.core.expressions import type_expression
 from headrace.core.plan.changelog import ChangelogNotSupported, infer_kind, infer_union_kind
-from headrace.core.plan.layout import build_edges, list_subtask_ids, receive_same_times
+from headrace.core.plan.layout import build_edges, find_origins, list_subtask_ids
 from headrace.core.plan.nodes import (
     Append,
     ComputedColumn,
@@ -207,14 +207,20 @@ def test_changes_are_hashed_by_their_key_where_parallelism_changes() -> None:
     assert (edge.exchange, [key.name for key in edge.key]) == ("hash", ["k"])
 
 
-def test_tasks_whose_subtasks_receive_the_same_times(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, f"settings: {{parallelism: 3}}\n{SOURCE}{FORKED}")
-    assert not any(receive_same_times(task, plan) for task in plan.tasks)
-    keyed = "  k: {from: orders, key: id, aggregate: {n: count(*)}}\n  l: {from: k, where: n > 1}\n"
-    sinks = "sinks:\n  one: {from: l, console: {}, parallelism: 3}\n  two: {from: k, console: {}}\n"
-    plan = plan_of(tmp_path, f"settings: {{parallelism: 3}}\n{SOURCE}\nsteps:\n{keyed}{sinks}")
-    alike = [task.parts for task in plan.tasks if receive_same_times(task, plan)]
-    assert alike == [("k",), ("l", "one"), ("two",)]
+def test_the_subtasks_of_sources_that_a_subtask_depends_on(tmp_path: Path) -> None:
+    steps = (
+        "  k: {from: orders, key: id, aggregate: {n: count(*)}}\n  l: {from: k, where: n > 1}\n"
+        "  b: {from: orders, where: id > 1}\n"
+    )
+    sinks = (
+        "sinks:\n  one: {from: l, console: {}, parallelism: 3}\n"
+        "  two: {from: b, console: {}, parallelism: 3}\n"
+    )
+    plan = plan_of(tmp_path, f"settings: {{parallelism: 3}}\n{SOURCE}\nsteps:\n{steps}{sinks}")
+    origins = find_origins(plan)
+    each = [frozenset({("orders", at)}) for at in range(3)]
+    assert list(origins["orders"]) == list(origins["two"]) == each
+    assert set(origins["k"]) == set(origins["one"]) == {frozenset().union(*each)}
 
 
 def test_what_is_computed_of_a_plan_is_that_of_this_plan(tmp_path: Path) -> None:

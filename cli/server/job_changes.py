@@ -62,7 +62,7 @@ class JobChanges:
             raise RequestError(409, "exists", f"{path} exists and differs", hint)
         found = await self._check(path, text)
         name = found["name"]
-        await asyncio.to_thread(self._check_not_running, name, file)
+        await asyncio.to_thread(self._check_not_running, name)
         self._check_not_served(name, file)
         _write_file(path, text)
         job = self.supervisor.add(name, path, text)
@@ -220,7 +220,7 @@ class JobChanges:
             raise RequestError(400, "malformed", message)
         return os.path.join(self.files.path, name)
 
-    def _check_not_running(self, name: str, file: str) -> None:
+    def _check_not_running(self, name: str) -> None:
         """Check that no run outside of this server has the job. Raises RequestError."""
         if name not in self.supervisor.jobs:
             is_held, holder = Home(LocalDisk(), self.supervisor.folder.home, name).find_holder()

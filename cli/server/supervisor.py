@@ -119,7 +119,9 @@ class Supervisor:
             self.folder.save_record(record)
             self.open_home(job).clear_immediate_stop()
             self._write_launched(record, log)
-            process = start_job(self._build_arguments(record, log), log, self._get_folder(record))
+            process = start_job(
+                self._build_arguments(record, log), log, os.path.dirname(record.file)
+            )
         except OSError as error:
             why = f"cannot start: {error.strerror or error}"
             failure = {"message": why, "exit_status": 1}
@@ -167,9 +169,6 @@ class Supervisor:
         text = self.folder.get_pipeline_path(record.name)
         places = ("--home", self.folder.home, "--text", text, "--log-file", log)
         return ["run", record.file, *places, *STABLE_OPTIONS, *record.options]
-
-    def _get_folder(self, record: JobRecord) -> str:
-        return os.path.dirname(record.file)
 
     def _write_launched(self, record: JobRecord, log: str) -> None:
         event = {"event": LAUNCHED, "time": record.started_at, "pipeline": record.file}

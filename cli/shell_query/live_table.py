@@ -61,13 +61,13 @@ def build_live_table(planned: ShellQuery, rows: pl.DataFrame, caption: str) -> T
     """Build the table of rows, with a caption below."""
     from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     from headrace.cli.state.values import format_cells
     from headrace.core.types.data_types import is_numeric
 
     types = {field.name: field.type for field in planned.schema}
-    table = Table(box=None, pad_edge=False, header_style="dim", caption=caption)
-    table.caption_style, table.caption_justify = "dim", "left"
+    table = Table(box=None, pad_edge=False, header_style="dim")
     lines = format_cells(rows, types, shorten=True)
     for at, name in enumerate(rows.columns):
         justify = "right" if is_numeric(types[name]) else "left"
@@ -80,4 +80,8 @@ def build_live_table(planned: ShellQuery, rows: pl.DataFrame, caption: str) -> T
         )
     for cells in lines:
         table.add_row(*map(escape, cells))
-    return table
+    # A caption of the table would be wrapped at its width.
+    whole = Table.grid()
+    whole.add_row(table)
+    whole.add_row(Text(caption, style="dim", no_wrap=True, overflow="ellipsis"))
+    return whole

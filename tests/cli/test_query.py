@@ -273,6 +273,9 @@ def test_the_live_table_fits_the_terminal(headrace: Headrace, files: Path) -> No
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     assert [line.rstrip() for line in lines][:2] == ["id  text", " 1  [red]x"]
     assert len(lines) == 4 and max(map(len, lines)) <= 20
+    narrow = build_live_table(planned, rows.head(1), "1 row after 2 s; Ctrl-C ends the query")
+    text = render_table(narrow, terminal_size((60, 10)))
+    assert "1 row after 2 s; Ctrl-C ends the query" in text
 
 
 def test_state_is_a_table(headrace: Headrace, files: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -81,18 +81,25 @@ class CheckedPipeline:
         """Whether the pipeline can run: there are no errors."""
         return all(problem.severity == "warning" for problem in self.problems)
 
-    def plan_as_before(self) -> tuple[LoadedPipeline, Plan] | None:
-        """Return the pipeline and its plan as of earlier versions, if that is another plan.
+    def build_earlier_plans(self) -> Iterator[tuple[LoadedPipeline, Plan]]:
+        """Yield the pipeline and its plan as of earlier versions, the newest first.
 
-        State of such a plan can only be resumed with it (decision 0057).
+        State of such a plan can only be resumed with it. Plans whose state is the same as that of
+        the next version are left out.
         """
+        from headrace.core.pipeline.loader import PlanVersion
         from headrace.core.plan import build_plan
+        from headrace.core.plan.fingerprint import build_fingerprints
 
-        inputs = replace(self.loaded_pipeline.inputs, keeps_join_keys=True)
-        loaded = replace(self.loaded_pipeline, inputs=inputs)
-        plan, _ = build_plan(loaded)
-        assert plan is not None and self.plan is not None, "the pipeline is valid"
-        return None if plan.parts == self.plan.parts else (loaded, plan)
+        later = self.plan
+        for version in sorted(PlanVersion, reverse=True)[1:]:
+            inputs = replace(self.loaded_pipeline.inputs, plan_version=version)
+            loaded = replace(self.loaded_pipeline, inputs=inputs)
+            plan, _ = build_plan(loaded)
+            assert plan is not None and later is not None, "the pipeline is valid"
+            if build_fingerprints(plan) != build_fingerprints(later):
+                yield loaded, plan
+            later = plan
 
 
 def check_pipeline(

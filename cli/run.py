@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -237,15 +237,11 @@ def _enter_job(
 
     try:
         return stack.enter_context(prepare(plan)), checked.loaded_pipeline, plan
-    except RefusedSnapshot as refused:
-        before = checked.plan_as_before()
-        if before is None:
-            raise
-        loaded, plan = before
-        try:
-            return stack.enter_context(prepare(plan)), loaded, plan
-        except RefusedSnapshot:
-            raise refused from None
+    except RefusedSnapshot:
+        for loaded, earlier in checked.build_earlier_plans():
+            with suppress(RefusedSnapshot):
+                return stack.enter_context(prepare(earlier)), loaded, earlier
+        raise
 
 
 def run_ephemeral(plan: Plan, settings: Settings, launch: LaunchOptions, report: RunReport) -> int:

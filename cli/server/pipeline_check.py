@@ -74,8 +74,10 @@ def check_one(request: Mapping[str, Any]) -> dict[str, object]:
     if checked.is_valid and checked.plan is not None:
         found["at_least_once"] = _list_repeating_sinks(checked)
         refusal = _find_refusal(checked.plan, request)
-        before = checked.plan_as_before() if refusal else None
-        found["refusal"] = refusal if before is None else _find_refusal(before[1], request)
+        if refusal is not None:
+            earlier = (_find_refusal(plan, request) for _, plan in checked.build_earlier_plans())
+            refusal = refusal if all(earlier) else None
+        found["refusal"] = refusal
     return found
 
 

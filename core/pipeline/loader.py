@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from enum import IntEnum
 from pathlib import Path
 
 from headrace.core.errors.problems import Problem, sort_problems
@@ -19,6 +20,16 @@ from headrace.core.pipeline.yaml_document.composer import compose_document
 from headrace.core.pipeline.yaml_document.nodes import YamlEntry, YamlNode
 from headrace.core.pipeline.yaml_document.source_file import SourceText, read_source_file
 from headrace.core.types.lazy_dataclass import dataclass
+
+
+class PlanVersion(IntEnum):
+    """The rules by which a plan is built. State of earlier ones is resumed with a plan of them."""
+
+    JOIN_KEYS = 1
+    """Full joins of tables have keys that two rows may share (decision 0057)."""
+    EVENT_TIME_ORDER = 2
+    """Rows of tables go by their event time, whatever their sequence (decision 0058)."""
+    NEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +47,7 @@ class PipelineInputs:
     env: Mapping[str, str] = field(repr=False)
     files: Mapping[Path, str] = field(repr=False)
     """The texts of the files that the document names in `${...}`."""
-    keeps_join_keys: bool = False
-    """Whether full joins of tables have keys as in earlier versions, whose state is resumed."""
+    plan_version: PlanVersion = PlanVersion.NEWEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
 from headrace.core.pipeline.connector_spec import SinkInput
-from headrace.core.pipeline.loader import LoadedPipeline
+from headrace.core.pipeline.loader import LoadedPipeline, PlanVersion
 from headrace.core.pipeline.model import (
     DEFAULT_SLOT,
     Pipeline,
@@ -71,6 +71,7 @@ from headrace.core.plan.stream_graph import (
 from headrace.core.plan.table_sources import build_source_table, build_table_step
 from headrace.core.plan.unbounded_state import warn_of_growth, warn_of_waiting
 from headrace.core.plan.unions import unite_columns
+from headrace.core.plan.unordered_tables import warn_of_unordered_tables
 from headrace.core.plan.unread_parts import drop_unread_parts
 from headrace.core.plan.versions import VersionSteps
 
@@ -88,7 +89,7 @@ def build_plan(
     problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
     if any(problem.severity == "error" for problem in problems):
         return None, problems
-    if not loaded.inputs.keeps_join_keys:
+    if loaded.inputs.plan_version > PlanVersion.JOIN_KEYS:
         parts = builder.rebuild_without_keys(parts)
     parts = mark_ordered_streams(push_down(parts))
     between = build_edges(parts)
@@ -154,6 +155,7 @@ class PlanBuilder:
             warn_of_growth(self.pipeline, (*sources, *steps), self.report)
             warn_of_waiting(self.pipeline, (*sources, *steps), self.report)
         warn_of_late_again(self.pipeline, steps, self.report)
+        warn_of_unordered_tables(self.pipeline, steps, self.report)
         parts: tuple[nodes.PlanPart, ...] = (*sources, *steps, *sinks)
         check_loops(self.pipeline, parts, self.loaded.folder, self.report)
         return parts
@@ -199,7 +201,10 @@ class PlanBuilder:
         """Add the step that passes on the newest changes of a table, which all readers read."""
         side = source.connector.source
         assert side is not None, "the document checked it"
-        step = build_table_step(part, table, keeps_order=side.keeps_key_order)
+        orders_rows = self.loaded.inputs.plan_version > PlanVersion.EVENT_TIME_ORDER
+        step = build_table_step(
+            part, table, keeps_order=side.keeps_key_order, orders_rows=orders_rows
+        )
         self.parts[step.name] = step
         self.producers[step.name] = step.name
         self.streams[part.name] = self.streams[step.name] = step.outputs[0]

@@ -139,8 +139,9 @@ def ranking_text(ranking: nodes.Ranking) -> str:
 def dedup_text(operation: nodes.Dedup) -> str:
     """Return the canonical text of a dedup: which row of a key it keeps."""
     if operation.changes is not None:
-        sequence = operation.changes.sequence
-        return f"newest changes by {column_text(sequence) if sequence else operation.changes.by}"
+        changes = operation.changes
+        by = column_text(changes.sequence) if changes.sequence else changes.by
+        return f"newest changes by {by}{', which orders rows' if changes.orders_rows else ''}"
     return f"dedup, keep {operation.keep}{' by event time' if operation.uses_event_time else ''}"
 
 

@@ -23,6 +23,7 @@ from headrace.core.plan.nodes.windows import Ttl as PlanTtl
 from headrace.core.plan.window_clauses import to_microseconds
 from headrace.core.types.data_types import BOOLEAN, Interval, is_nested
 from headrace.core.types.elements import SEQUENCE
+from headrace.core.types.row_order import SEQUENCE_TYPES
 
 CHANGE_HINT = "it says what a record does: see docs/tables.md"
 
@@ -105,18 +106,20 @@ def _type_sequence(
 
 
 def build_table_step(
-    source: nodes.Source, written: TableChanges, *, keeps_order: bool
+    source: nodes.Source, written: TableChanges, *, keeps_order: bool, orders_rows: bool
 ) -> nodes.Step:
     """Return the step that passes on the newest changes of a source.
 
     `keeps_order`: all changes of a key are in one split, in the order in which they count.
+    `orders_rows`: the rows have the order of their sequence, where its type allows it.
     """
     table, rows = source.table, source.outputs[0]
     assert table is not None, "it is a table"
     fields = {field.name: field for field in rows.schema}
     key = tuple(nodes.ComputedColumn(each, reference_field(fields[each])) for each in table.key)
     if table.sequence is not None:
-        order = nodes.ChangeOrder("sequence", table.sequence)
+        orders_rows = orders_rows and table.sequence.value.type in SEQUENCE_TYPES
+        order = nodes.ChangeOrder("sequence", table.sequence, orders_rows)
     else:
         order = nodes.ChangeOrder("arrival" if keeps_order else "place")
     operation = nodes.Dedup(key, "last", _build_ttl(written.ttl), changes=order)

@@ -31,7 +31,7 @@ from headrace.core.spark.windows import (
     key_column_names,
 )
 from headrace.core.types.change_columns import CHANGE, INSERT
-from headrace.core.types.data_types import Array, Struct
+from headrace.core.types.data_types import DATE, TIMESTAMP_TYPES, Array, Struct
 from headrace.core.types.elements import DELETE, EVENT_TIME, HIDDEN_COLUMNS, ORDER, SEQUENCE
 from headrace.core.types.row_order import ORDER_TYPE, PART_BITS
 
@@ -74,9 +74,12 @@ def _filter(rows: DataFrame, condition: str, columns: Columns) -> DataFrame:
 
 def _add_changes(rows: DataFrame, wanted: Columns) -> DataFrame:
     """Return the rows of a final table as facts: each is inserted."""
-    from pyspark.sql.functions import lit
+    from pyspark.sql.functions import expr, lit
 
     changes = rows.withColumn(CHANGE, lit(INSERT))
+    if ORDER in rows.columns and EVENT_TIME in rows.columns:
+        order = f"'time', unix_micros({EVENT_TIME}), 'at', {ORDER}.at, 'part', {ORDER}.part"
+        changes = changes.withColumn(ORDER, expr(f"named_struct({order})"))
     return changes.select(*map(quote_column, wanted))
 
 
@@ -284,6 +287,8 @@ def deduplicate_rows(rows: DataFrame, operation: nodes.Dedup, wanted: Columns) -
         names = [SEQUENCE] if operation.changes.by == "sequence" else []
         by = [f.col(name).desc() for name in (*names, f"{ORDER}.at")]
         passes = f"{RANK_COLUMN} = 1 and not {DELETE}"
+        if operation.changes.orders_rows:
+            keyed = keyed.withColumn(ORDER, f.expr(_build_sequence_order(operation.changes)))
     else:
         by = _order_columns(descending=operation.keep == "last")
         passes = f"{RANK_COLUMN} = 1"
@@ -291,6 +296,19 @@ def deduplicate_rows(rows: DataFrame, operation: nodes.Dedup, wanted: Columns) -
         _add_rank(keyed, key_column_names(operation), by).where(passes), wanted, {}
     )
     return shown if types_match(shown, wanted) else None
+
+
+def _build_sequence_order(changes: nodes.ChangeOrder) -> str:
+    """Return the position of a row of a table, with its sequence in place of the event time."""
+    assert changes.sequence is not None, "it orders the rows"
+    match changes.sequence.value.type:
+        case type if type == DATE:
+            time = f"unix_date({SEQUENCE})"
+        case type if type in TIMESTAMP_TYPES:
+            time = f"unix_micros(cast({SEQUENCE} as timestamp))"
+        case _:
+            time = SEQUENCE
+    return f"named_struct('time', bigint({time}), 'at', {ORDER}.at, 'part', {ORDER}.part)"
 
 
 def _sort_columns(operation: nodes.Top) -> list[Column] | None:

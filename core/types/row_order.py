@@ -2,7 +2,8 @@
 
 `first`, `last`, `collect_list`, `min_by`, the ties of `top`, and evictors depend on it, so that
 their results do not depend on how rows are cut into batches or distributed over subtasks. It is one
-hidden column, which only steps that need it receive. Rows derived from others (the rows of windows)
+hidden column, which only steps that need it receive. Rows of a table with a sequence have that in
+place of the event time. Rows derived from others (the rows of windows)
 are ordered by their time and key.
 """
 
@@ -10,15 +11,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.core.types.data_types import BIGINT, Field, Struct, Type
+from headrace.core.types.data_types import (
+    BIGINT,
+    DATE,
+    INTEGER_TYPES,
+    TIMESTAMP_TYPES,
+    Field,
+    Struct,
+    Type,
+)
 from headrace.core.types.elements import EVENT_TIME, ORDER
 
 if TYPE_CHECKING:
     import polars as pl
 
 ORDER_TYPE: Type = Struct((Field("time", BIGINT), Field("at", BIGINT), Field("part", BIGINT)))
-"""Microseconds since the epoch (0 for rows without time), the number of a row, and a part number:
-rows made from the same row share its number, and are distinguished by their part."""
+"""Microseconds since the epoch (0 for rows without time) or the sequence of a table, the number of
+a row, and a part number: rows made from the same row share its number, and are distinguished by
+their part."""
+
+SEQUENCE_TYPES = (*INTEGER_TYPES, DATE, *TIMESTAMP_TYPES)
+"""The types of sequences that are integers, or are stored as integers in the same order."""
 
 PART_BITS = 21
 """The bits of a part number per level: rows made from a part, as of nested arrays, are numbered
@@ -63,6 +76,19 @@ def update_row_time(frame: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     return _replace_fields(frame, time=pl.col(EVENT_TIME).cast(pl.Int64))
+
+
+def restore_row_time(frame: pl.DataFrame) -> pl.DataFrame:
+    """Order rows of a table by their event time, if they have one: they become facts."""
+    has_both = ORDER in frame.columns and EVENT_TIME in frame.columns
+    return update_row_time(frame) if has_both else frame
+
+
+def order_by_sequence(frame: pl.DataFrame, sequence: str) -> pl.DataFrame:
+    """Replace the time in the order column by a column of one of SEQUENCE_TYPES."""
+    import polars as pl
+
+    return _replace_fields(frame, time=pl.col(sequence).to_physical().cast(pl.Int64))
 
 
 def _replace_fields(frame: pl.DataFrame, **fields: pl.Expr) -> pl.DataFrame:

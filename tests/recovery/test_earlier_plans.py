@@ -7,8 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from headrace.cli.pipeline_file import check_pipeline
+from headrace.core.pipeline.loader import PlanVersion
 from tests.support.cli.processes import finished, limited
 
 ROWS = 3000
@@ -28,21 +32,51 @@ steps:
 sinks:
   out: {{from: step, files: {{path: out}}}}
 """
+ORDERED = f"""\
+name: ordered
+settings: {{checkpoint: {{every: 100ms}}}}
+sources:
+  a:
+    generate:
+      rows: {ROWS}
+      rate: 1000/s
+      columns: {{k: id % 50, n: "1", seq: (49 - id % 50) * 100000 + id}}
+    table: {{key: k, sequence: seq}}
+steps:
+  step: {{from: a, key: n, aggregate: {{all: collect_list(k)}}}}
+sinks:
+  out: {{from: step, files: {{path: out}}}}
+"""
+"""A table whose sequence and order of arrival are opposite, but for the changes of one key."""
 EARLIER_VERSION = """
-from headrace.core.plan.builder import PlanBuilder
+import sys
+from dataclasses import replace
 
-PlanBuilder.rebuild_without_keys = lambda self, parts: parts
+from headrace.core.pipeline import loader
+
+number, *sys.argv[1:] = sys.argv[1:]
+version = loader.PlanVersion(int(number))
+load_pipeline = loader.load_pipeline
+
+
+def load_earlier(*arguments, **named):
+    loaded = load_pipeline(*arguments, **named)
+    return replace(loaded, inputs=replace(loaded.inputs, plan_version=version))
+
+
+loader.load_pipeline = load_earlier
 from headrace.cli.main import main
 
 main()
 """
-"""A version that let full joins have keys which two rows may share."""
+"""A version that builds plans by the rules of a PlanVersion."""
 
 
-def test_a_full_join_keeps_the_key_that_its_state_has(tmp_path: Path) -> None:
-    (tmp_path / "p.yaml").write_text(PIPELINE)
-    assert check_pipeline(str(tmp_path / "p.yaml"), ()).plan_as_before() is not None
-    command = [sys.executable, "-c", EARLIER_VERSION, "run", "p.yaml", "--log", "json"]
+def resume_from_earlier(tmp_path: Path, text: str, version: PlanVersion) -> list[dict[str, Any]]:
+    """Stop a job of an earlier version, resume it to its end, and return all rows."""
+    (tmp_path / "p.yaml").write_text(text)
+    command = [sys.executable, "-c", EARLIER_VERSION, str(int(version))]
+    command += ["run", "p.yaml", "--log", "json"]
     with limited(
         subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     ) as earlier:
@@ -54,11 +88,31 @@ def test_a_full_join_keeps_the_key_that_its_state_has(tmp_path: Path) -> None:
     ran = finished(tmp_path, "p.yaml", "--set", "sources.a.generate.rate=1000000/s")
     assert ran.returncode == 0, ran.stderr
     assert "resumed from checkpoint" in ran.stderr
-    rows = {}
-    for part in sorted((tmp_path / "out").iterdir(), key=lambda each: each.stat().st_mtime_ns):
-        for line in part.read_text().splitlines():
-            row = json.loads(line)
-            rows[row["n"]] = row
+    parts = sorted((tmp_path / "out").iterdir(), key=lambda each: each.stat().st_mtime_ns)
+    return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+
+
+def list_earlier(tmp_path: Path) -> list[PlanVersion]:
+    """List the earlier versions whose plan of the pipeline differs from that of later ones."""
+    checked = check_pipeline(str(tmp_path / "p.yaml"), ())
+    return [loaded.inputs.plan_version for loaded, _ in checked.build_earlier_plans()]
+
+
+def test_a_full_join_keeps_the_key_that_its_state_has(tmp_path: Path) -> None:
+    written = resume_from_earlier(tmp_path, PIPELINE, PlanVersion.JOIN_KEYS)
+    assert list_earlier(tmp_path) == [PlanVersion.JOIN_KEYS]
+    rows = {row["n"]: row for row in written}
     counts = [row["rows"] for row in rows.values() if not row.get("_delete")]
     assert sum(counts) == 50
     assert max(row["newest"] for row in rows.values()) == ROWS - 1
+
+
+@pytest.mark.parametrize("version", PlanVersion)
+def test_rows_of_a_table_keep_the_order_in_which_they_are_stored(
+    tmp_path: Path, version: PlanVersion
+) -> None:
+    *_, last = resume_from_earlier(tmp_path, ORDERED, version)
+    assert list_earlier(tmp_path) == [PlanVersion.EVENT_TIME_ORDER]
+    by_place = [*range(50)]
+    is_new = version > PlanVersion.EVENT_TIME_ORDER
+    assert last["all"] == (by_place[::-1] if is_new else by_place)

@@ -19,6 +19,7 @@ from headrace.core.operators.ttl_operator import TtlOperator
 from headrace.core.plan.nodes import Dedup
 from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, SEQUENCE
+from headrace.core.types.row_order import order_by_sequence
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,6 +52,8 @@ class NewestChangesOperator(TtlOperator):
         self._grouping = GroupingKey(operation.key)
         self._stream = context.stream
         self._is_ordered = context.is_ordered
+        assert operation.changes is not None, "it orders changes"
+        self._orders_rows = context.is_ordered and operation.changes.orders_rows
         self._stored = [*get_change_types(operation)]
         self._order = [name for name in self._stored if name != IS_DELETED]
         self.open_table(get_change_types(operation))
@@ -72,8 +75,11 @@ class NewestChangesOperator(TtlOperator):
         has_row = ~pl.col(stored[IS_DELETED]).fill_null(True)
         emitted = newer.filter(~pl.col(IS_DELETED) | has_row)
         if emitted.height:
+            rows = frame[emitted[ROW_NUMBER].sort()]
+            if self._orders_rows:
+                rows = order_by_sequence(rows, SEQUENCE)
             hidden = (SEQUENCE,) if self._is_ordered else (SEQUENCE, ORDER)
-            yield self._stream, frame[emitted[ROW_NUMBER].sort()].drop(hidden, strict=False)
+            yield self._stream, rows.drop(hidden, strict=False)
 
     def _find_newest(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the newest change of each key, with its row number."""

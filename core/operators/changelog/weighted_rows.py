@@ -22,7 +22,7 @@ from headrace.core.types.elements import (
     WEIGHT,
 )
 from headrace.core.types.frames import add_columns, gather_rows, hash_rows, select_columns
-from headrace.core.types.row_order import number_parts
+from headrace.core.types.row_order import number_parts, restore_row_time
 
 if TYPE_CHECKING:
     import polars as pl
@@ -104,7 +104,7 @@ def expand_weights(rows: pl.DataFrame) -> pl.DataFrame:
 def make_change_rows(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each copy that is added or removed, with the column CHANGE.
 
-    An upsert is added, and the deletion of a key removed.
+    An upsert is added, and the deletion of a key removed. As facts, they go by their event time.
     """
     import polars as pl
 
@@ -113,7 +113,7 @@ def make_change_rows(frame: pl.DataFrame) -> pl.DataFrame:
         rows = expand_weights(rows.with_columns(get_weights(rows)))
     change = pl.when(DELETE).then(pl.lit(DELETED)).otherwise(pl.lit(INSERT)).alias(CHANGE)
     if ORDER in rows.columns:  # a removed row has the position of the row that was added
-        rows = number_parts(rows, pl.col(DELETE))
+        rows = restore_row_time(number_parts(rows, pl.col(DELETE)))
     hidden = [name for name in HIDDEN_COLUMNS if name in rows.columns and name != DELETE]
     shown = [name for name in rows.columns if name not in HIDDEN_COLUMNS]
     return select_columns(rows, *shown, change, *hidden)

@@ -24,6 +24,7 @@ from headrace.core.types.elements import DELETE, HIDDEN_COLUMNS
 from headrace.core.types.frames import select_columns
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.out_of_range_times import format_out_of_range
+from headrace.core.types.row_order import restore_row_time
 
 if TYPE_CHECKING:
     import polars as pl
@@ -143,7 +144,7 @@ class LookupJoin:
         missed = ~(answers[IS_FOUND].fill_null(value=False) | failed | deletes)
         if missed.any():
             self.missed_rows += int(missed.sum())
-            yield from self._handle_misses(rows.filter(missed))
+            yield from self._handle_misses(restore_row_time(rows.filter(missed)))
         gone = deletes | failed
         if self.lookup.on_miss != "null":
             gone |= missed

@@ -198,6 +198,8 @@ class ChangeOrder:
     by: Literal["sequence", "place", "arrival"]
     """The sequence of a change, then its place among all rows; its place; or its arrival."""
     sequence: ComputedColumn | None = None
+    orders_rows: bool = False
+    """Whether the rows of the table have the order of their sequence, not of their event time."""
 
     def without_arrival(self) -> ChangeOrder:
         """Return the order in which the place of a change stands for its arrival."""

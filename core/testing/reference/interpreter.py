@@ -90,7 +90,7 @@ class StepInterpreter:
         """Return the rows of each output."""
         rows = self._gather_input(streams)
         if self.course.in_time:
-            rows.sort(key=lambda row: row.order)
+            rows.sort(key=lambda row: (row.time or 0, row.order))
         joins = get_two_input_operation(self.step) is not None
         for operation in self.step.operations[joins:]:
             rows, failed = _split_failed(operation, rows)
@@ -146,7 +146,7 @@ class StepInterpreter:
                 self.side_outputs |= _route(self.step.name, branches, rows)
             case nodes.ChangeColumn():
                 inserted = {CHANGE: INSERT}
-                return [replace(row, values={**row.values, **inserted}) for row in rows]
+                return [replace(row.as_fact(), values={**row.values, **inserted}) for row in rows]
             case nodes.RowTime(value):
                 return _set_times(rows, evaluate(value, rows))
             case nodes.Map():

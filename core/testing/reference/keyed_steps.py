@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cmp_to_key
 from typing import TypeAlias
 
@@ -25,6 +25,7 @@ from headrace.core.testing.reference.rows import (
     TimedRow,
     Value,
     build_frame,
+    convert_time,
     evaluate,
     normalize_key,
 )
@@ -258,4 +259,18 @@ def _find_newest(
         )
         if not last.values[DELETE]:
             hidden = (DELETE, TABLE_SEQUENCE)
-            yield replace(last, values={n: v for n, v in last.values.items() if n not in hidden})
+            order = last.order
+            if changes.orders_rows:
+                order = (_count_sequence(last.values[TABLE_SEQUENCE]), *order[1:])
+            shown = {n: v for n, v in last.values.items() if n not in hidden}
+            yield replace(last, values=shown, order=order)
+
+
+def _count_sequence(value: Value) -> int:
+    """Return a sequence as an integer: an integer, or the days or microseconds since 1970."""
+    match value:
+        case datetime():
+            return convert_time(value.replace(tzinfo=UTC))
+        case date():
+            return value.toordinal()
+    return int(value)

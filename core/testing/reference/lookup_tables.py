@@ -26,7 +26,7 @@ def look_up_rows(
             added = {a.field.name: (known or {}).get(a.column) for a in lookup.columns}
             found.append(replace(row, values={**row.values, **added}))
         if known is None:
-            missed.append(row)
+            missed.append(row.as_fact())
     return found, missed, failed
 
 

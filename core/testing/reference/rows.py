@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -35,6 +36,10 @@ class TimedRow:
     order: tuple[int, ...]
     clock_us: int = 0
     """The time of the wall clock at which it arrived or was emitted."""
+
+    def as_fact(self) -> TimedRow:
+        """Return the row, which may be one of a table, in the order of its event time."""
+        return self if self.time is None else replace(self, order=(self.time, *self.order[1:]))
 
 
 Rows: TypeAlias = "list[TimedRow]"

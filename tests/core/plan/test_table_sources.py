@@ -114,6 +114,18 @@ def test_a_mistake_in_a_table_is_reported_where_it_is(
     assert message in found
 
 
+def test_aggregates_that_a_sequence_does_not_order_are_warned_of(tmp_path: Path) -> None:
+    by_text = "{key: id, sequence: v}"
+    listed = (
+        "a: {from: c, where: n > 0}\n      s: {from: a, key: n, aggregate: {all: collect_list(v)}}"
+    )
+    assert said(tmp_path, text(steps=listed)) == []
+    (found,) = said(tmp_path, text(by_text, steps=listed))
+    assert 'collect_list(v) does not go by the sequence of "c", which is of type string' in found
+    assert "min_by(x, v)" in found
+    assert said(tmp_path, text(by_text, steps=listed.replace("collect_list", "max"))) == []
+
+
 def test_other_types_of_the_columns_of_changes_are_reported(tmp_path: Path) -> None:
     (found,) = said(tmp_path, text(more=", _change: int"))
     assert 'table: the column "_change" is string there, got int' in found

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 from headrace.core.operators.indistinct_rows import IndistinctRows
@@ -108,6 +110,73 @@ def test_a_table_is_the_same_in_a_batch_as_in_a_stream(
         )
     assert found[0] == found[1]
     assert all(map(len, found[0]))
+
+
+ORDERED = """
+name: ordered
+sources:
+  cities:
+    files: {path: in}
+    format: FORMAT
+    schema: {id: bigint, city: string, seq: bigint, at: timestamp}
+    event_time: at
+    table: {key: id, sequence: "SEQUENCE"}
+steps:
+  lists:
+    from: cities
+    key: city
+    aggregate: {ids: collect_list(id), one: first(id), other: last(id)}
+sinks:
+  out: {from: lists, files: {path: out, mode: overwrite}}
+"""
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        "seq",
+        "timestamp_millis(seq - 4)",
+        "cast(timestamp_millis(seq - 4) as timestamp_ntz)",
+        "date_add(date '1970-01-01', cast(seq as int) - 4)",
+    ],
+)
+@pytest.mark.parametrize("format", ["parquet", "json"])
+def test_rows_go_by_the_sequence_of_their_table_in_a_batch(
+    spark: SparkSession, tmp_path: Path, sequence: str, format: str
+) -> None:
+    config = tmp_path / "ordered.yaml"
+    config.write_text(ORDERED.replace("SEQUENCE", sequence).replace("FORMAT", format))
+    (tmp_path / "in").mkdir()
+    chance = random.Random(sequence)
+    schema = {
+        "id": pl.Int64(),
+        "city": pl.String(),
+        "seq": pl.Int64(),
+        "at": pl.Datetime("us", "UTC"),
+    }
+    newest: dict[int, tuple[int, int, int, str]] = {}
+    for file in range(2):
+        rows = [
+            (chance.randrange(30), chance.choice("ab"), chance.randrange(9), at)
+            for at in (datetime(2026, 1, 1, second=n, tzinfo=UTC) for n in range(40))
+        ]
+        frame = pl.DataFrame(rows, schema, orient="row")
+        path = tmp_path / f"in/{file}.{format}"
+        if format == "parquet":
+            frame.write_parquet(path)
+        else:
+            frame.with_columns(pl.col("at").dt.to_string("iso:strict")).write_ndjson(path)
+        for at, (id, city, seq, _) in enumerate(rows):
+            change = (seq, file, at, city)
+            newest[id] = max(newest.get(id, change), change)
+    ids = sorted(newest, key=lambda id: newest[id][:3])
+    lists = {city: [id for id in ids if newest[id][3] == city] for city in "ab"}
+    for run in (lambda: stream(config), lambda: batch(spark, config)):
+        run()
+        found = table_of(tmp_path / "out", "city")
+        assert {city: row["ids"] for city, row in found.items()} == lists
+        ends = {city: [row["one"], row["other"]] for city, row in found.items()}
+        assert ends == {city: [ids[0], ids[-1]] for city, ids in lists.items()}
 
 
 VERSIONS = """

@@ -9,11 +9,13 @@ from headrace.core.operators.changelog.weighted_rows import (
     consolidate,
     expand_weights,
     get_weights,
+    make_change_rows,
     repeat_rows,
 )
-from headrace.core.types.elements import DELETE, WEIGHT
+from headrace.core.types.elements import DELETE, ORDER, WEIGHT
+from headrace.core.types.row_order import order_by_sequence
 from headrace.state.memory.backend import MemoryBackend
-from tests.support.runtime.changelogs import ALL
+from tests.support.runtime.changelogs import ALL, timed
 
 
 def weighted(*rows: tuple[str | None, list[int] | None, int]) -> pl.DataFrame:
@@ -64,3 +66,12 @@ def test_rows_that_cancel_each_other_out_are_no_rows() -> None:
     assert stored.read(key).height == 0
     stored.add(weighted(("a", [2], 1)))
     assert stored.read(key).rows() == [("a", [2], 1)]
+
+
+def test_changes_of_a_table_as_rows_go_by_event_time() -> None:
+    sequenced = order_by_sequence(
+        timed(pl.DataFrame({"seq": [7, -7], DELETE: [False, True]}), [1, 2], ordered=True), "seq"
+    )
+    assert sequenced[ORDER].struct.field("time").to_list() == [7, -7]
+    changes = make_change_rows(sequenced)
+    assert changes[ORDER].struct.field("time").to_list() == [1_000_000, 2_000_000]

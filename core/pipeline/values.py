@@ -9,9 +9,10 @@ computed with, which is everywhere except in a connector's own texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from headrace.core.errors.problems import suggest_name
@@ -206,8 +207,15 @@ def _make_ranged_reading(
     return ScalarReading(f"{what} from {low} to {high}", parse, schema)
 
 
-def choice_of(*words: str, later: tuple[str, ...] = ()) -> ScalarReading:
-    """Return the reading of one of some words; those of `later` are planned, not built yet."""
+def choice_of(
+    *words: str,
+    later: tuple[str, ...] = (),
+    synonyms: Mapping[str, str] = MappingProxyType({}),
+) -> ScalarReading:
+    """Return the reading of one of some words.
+
+    Those of `later` are planned, not built yet; `synonyms` are suggested as one of the words.
+    """
     what = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
     def parse(text: Text) -> str:
@@ -215,7 +223,8 @@ def choice_of(*words: str, later: tuple[str, ...] = ()) -> ScalarReading:
             verb = "are" if len(words) > 1 else "is"
             raise make_value_error(text, f'"{text}" is not built yet', f"there {verb} {what}")
         if text not in words:
-            raise InvalidScalar(suggest_name(text, words))
+            word = synonyms.get(text)
+            raise InvalidScalar(f'did you mean "{word}"?' if word else suggest_name(text, words))
         return text.reveal()
 
     return ScalarReading(what, parse, {"enum": list(words)})

@@ -121,7 +121,7 @@ class Join(DocumentModel):
         description="The join condition: at least one equality between the inputs, and any other "
         "conditions, as in `a.id = b.id and a.price > b.price`. Null equals nothing."
     )
-    type: Annotated[JoinType, choice_of(*JOIN_TYPES)] = Field(
+    type: Annotated[JoinType, choice_of(*JOIN_TYPES, synonyms={"outer": "full"})] = Field(
         "inner",
         description="Which rows without a match are emitted, with nulls for the other input; "
         "`semi` and `anti` emit only left rows, those with a match or those without.",

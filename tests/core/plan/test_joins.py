@@ -203,7 +203,7 @@ def test_each_input_is_dealt_out_by_its_own_key(tmp_path: Path) -> None:
         (f"join: {{{ON}, within: 10s, ttl: 1h}}", '"ttl" does not go with "within"'),
         (f"join: {{{ON}, as_of: true, within: 1s}}", '"as_of" does not go with "within" [say one'),
         (f"join: {{{ON}, as_of: true, type: full}}", "as_of is for inner and left joins, got full"),
-        (f"join: {{{ON}, type: outer}}", "wanted inner, left, right, full, semi or anti"),
+        (f"join: {{{ON}, type: outer}}", 'semi or anti, got "outer" [did you mean "full"?]'),
         (f"join: {{{ON}, late_to: {{left: late_left}}}}", "needs within, as_of, ttl or window"),
         (
             f"join: {{{ON}, emit: at_once}}",

@@ -42,6 +42,9 @@ UPGRADE_TIMEOUT_S = 600.0
 SAVEPOINT_AFTER_S = 20.0
 """The time after which a new version is asked for a checkpoint, by a savepoint; it may take few."""
 
+ANSWER_TIMEOUT_S = 60.0
+"""The time in which a process that was started must answer requests."""
+
 RUNNING_STATUSES = ("running", "restarting", "rescaling", "stopping", "draining", "over")
 """The statuses of a job that has found the checkpoint to resume from."""
 
@@ -160,6 +163,7 @@ class JobChanges:
     ) -> tuple[int, str]:
         """Stop a job that runs; return its last checkpoint, and the savepoint made of that."""
         self.supervisor.cancel_restart(job)
+        await self._wait_until_answering(job)
         if job.process is None:
             return await self._fetch_checkpoint(job), ""
         warning = f"; rows of {', '.join(repeated)} may be written twice" if repeated else ""
@@ -186,6 +190,15 @@ class JobChanges:
             return (await forward_request(home, "POST", "/v1/savepoints", {})).status == 202
         except RequestError:
             return False
+
+    async def _wait_until_answering(self, job: ServedJob) -> None:
+        """Wait until a job that is being started answers, or has ended; not for ever."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + ANSWER_TIMEOUT_S
+        while job.process is not None and loop.time() < deadline_s:
+            if await self._fetch_job(job):
+                return
+            await self._pause(job)
 
     async def _undo_stop(self, job: ServedJob, *, has_stopped: bool) -> None:
         """Let the job go on whose stop has failed."""

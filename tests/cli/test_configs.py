@@ -53,10 +53,17 @@ def simulated(config: Path, connectors: Connectors, seed: int, *values: str) -> 
     assert outcome.failure is None, f"seed {seed}: {outcome.failure}"
 
 
+def test_every_config_has_tests() -> None:
+    pipelines = [*(ROOT / "configs").glob("*.yaml"), ROOT / "configs/dashboards/dashboards.yaml"]
+    untested = [path.name for path in pipelines if "\ntests:" not in path.read_text("utf-8")]
+    assert len(pipelines) > 10
+    assert untested == []
+
+
 def test_the_tests_in_configs_pass(headrace: Headrace, configs: Path) -> None:
-    ran = headrace("test", str(configs))
+    ran = headrace("test", str(configs), str(configs / "dashboards"))
     assert (ran.status, ran.out) == (0, ""), ran.out + ran.err
-    assert ran.err.startswith("3 tests: 3 passed")
+    assert ran.err.startswith("18 tests: 18 passed")
 
 
 @pytest.mark.parametrize("name", STEADY)

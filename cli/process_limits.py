@@ -18,7 +18,7 @@ from headrace.core.errors.resource_limits import THREADS, find_shortage
 
 MIN_OPEN_FILES, SPARK_OPEN_FILES = 64, 512
 MIN_ADDRESS_SPACE, SPARK_ADDRESS_SPACE = 2 << 30, 16 << 30
-LOADED_ADDRESS_SPACE = 400 << 20
+LOADED_ADDRESS_SPACE = 480 << 20
 """The address space of the libraries that read a pipeline, such as Polars.
 
 With less, Polars prints a warning that its binary is missing, or has no memory for its first call.

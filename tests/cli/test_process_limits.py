@@ -29,7 +29,7 @@ sinks:
 MIB = 1 << 20
 LIMITS = {
     "files": (resource.RLIMIT_NOFILE, 12, "12 open files, and needs 64 or more"),
-    "memory": (resource.RLIMIT_AS, 400 * MIB, "400 MiB of address space, and needs"),
+    "memory": (resource.RLIMIT_AS, 480 * MIB, "480 MiB of address space, and needs"),
 }
 
 

@@ -46,6 +46,7 @@ def disturb(home: ServedFolder, count: int, seed: int) -> None:
             home.until_checkpoint(random.choice(NAMES))
     for name in NAMES:
         home.until_checkpoint(name)
+    home.until_leading()
     assert home.end(server) == 0
     assert home.list_processes() == {}
     for name in NAMES:

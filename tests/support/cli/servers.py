@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.control.job_list import list_jobs
+from headrace.cli.errors import Refusal
 from headrace.cli.server.job_process import adopt_processes
 from headrace.cli.server.server_client import ServerClient, add_served_jobs
 from headrace.cli.server.server_folder import ServerFolder
@@ -103,6 +104,18 @@ class ServedFolder:
 
         found: dict[str, Any] = until(find)
         return found
+
+    def until_leading(self) -> None:
+        """Wait until a server leads the home: one that has just started ends at any signal."""
+
+        def answers() -> bool:
+            try:
+                self.client.send_request("GET", "/v1/jobs")
+            except Refusal:
+                return False
+            return True
+
+        until(answers)
 
     def end(self, server: subprocess.Popen[str]) -> int:
         """End a server by SIGTERM; return its exit status."""

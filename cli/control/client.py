@@ -138,17 +138,7 @@ class JobClient:
 
     def fetch_document(self, path: str) -> Document:
         """Return what a path of the API answers. Raises Refusal."""
-        try:
-            status, document = self.send_request("GET", path)
-        except (NotListening, ConnectionClosed):
-            raise Refusal(f"{self.home.name} has just ended", status=3) from None
-        except NoAnswer as error:
-            raise _reject_unanswered(self.home, error) from None
-        if status == 200:
-            return document
-        why = document["error"]
-        message = f"{self.home.name}: {why['message']}"
-        raise Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
+        return self._send_to_running("GET", path, None, 200)
 
     def wait_for_job(self, make_hint: Callable[[], str]) -> Document:
         """Return the job's status and counts, waiting for a job that is starting.
@@ -168,15 +158,22 @@ class JobClient:
     def request_operation(self, path: str, body: Mapping[str, object]) -> Document:
         """Request an operation; return it once the job has accepted it. Raises Refusal."""
         try:
-            status, document = self.send_request("POST", path, body)
+            return self._send_to_running("POST", path, body, 202)
+        except KeyboardInterrupt:
+            message = f"it is unknown whether {self.home.name} has received the request"
+            raise Refusal(message, describe_job_list(self.home), 130) from None
+
+    def _send_to_running(
+        self, method: str, path: str, body: Mapping[str, object] | None, wanted: int
+    ) -> Document:
+        """Send a request to a job that ran a moment ago. Raises Refusal for any other status."""
+        try:
+            status, document = self.send_request(method, path, body)
         except (NotListening, ConnectionClosed):
             raise Refusal(f"{self.home.name} has just ended", status=3) from None
         except NoAnswer as error:
             raise _reject_unanswered(self.home, error) from None
-        except KeyboardInterrupt:
-            message = f"it is unknown whether {self.home.name} has received the request"
-            raise Refusal(message, describe_job_list(self.home), 130) from None
-        if status == 202:
+        if status == wanted:
             return document
         why = document["error"]
         message = f"{self.home.name}: {why['message']}"

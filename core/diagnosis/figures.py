@@ -77,7 +77,7 @@ def collect_figures(job: Job, failure: str = "") -> JobFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unchanged:
+class _TrackedValue:
     value: object
     since_us: int
     rows_in: int
@@ -90,7 +90,7 @@ class FigureHistory:
 
     started_us: int | None = None
     _samples: deque[JobFigures] = field(default_factory=lambda: deque(maxlen=2))
-    _unchanged: dict[Hashable, _Unchanged] = field(default_factory=dict)
+    _unchanged: dict[Hashable, _TrackedValue] = field(default_factory=dict)
 
     def record(self, figures: JobFigures) -> None:
         """Record a sample; times between two samples are not known."""
@@ -105,7 +105,7 @@ class FigureHistory:
         for key, value, rows_in in _list_values(figures):
             last = before.get(key)
             if last is None or last.value != value:
-                last = _Unchanged(value, figures.at_us, rows_in)
+                last = _TrackedValue(value, figures.at_us, rows_in)
             self._unchanged[key] = last
 
     @property
@@ -146,13 +146,20 @@ def _list_values(figures: JobFigures) -> Iterator[tuple[Hashable, object, int]]:
             yield ("split_watermark", source, split.name), split.watermark_us, 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SampleSpan:
     """The time between two samples of a job, and what is known of the time before."""
 
     now: JobFigures
     before: JobFigures | None
     history: FigureHistory
+    _earlier: dict[tuple[int, SubtaskId], SubtaskStatistics] = field(default_factory=dict)
+    """The subtasks of the earlier sample; none if the span is too short for rates."""
+
+    def __post_init__(self) -> None:
+        if self.before is not None and self.now.at_us - self.before.at_us >= MIN_SPAN_US:
+            subtasks = self.before.statistics.subtasks
+            self._earlier = {(each.attempt, each.id): each for each in subtasks}
 
     def is_still(self, limit_us: int, *key: Hashable) -> bool:
         """Whether a figure has been unchanged for this long."""
@@ -183,10 +190,4 @@ class SampleSpan:
         return subtask.parts[part].rows_in - (earlier.parts[part].rows_in if earlier else 0)
 
     def _find_earlier(self, subtask: SubtaskStatistics) -> SubtaskStatistics | None:
-        if self.before is None or self.now.at_us - self.before.at_us < MIN_SPAN_US:
-            return None
-        key: tuple[int, SubtaskId] = (subtask.attempt, subtask.id)
-        for each in self.before.statistics.subtasks:
-            if (each.attempt, each.id) == key:
-                return each
-        return None
+        return self._earlier.get((subtask.attempt, subtask.id))

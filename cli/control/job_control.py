@@ -14,10 +14,11 @@ from functools import partial
 
 from headrace.cli.control import job_socket
 from headrace.cli.control.http_server import HttpRoute, run_server
-from headrace.cli.control.job_summary import SAMPLE_INTERVAL_S, JobSummary
+from headrace.cli.control.job_summary import JobSummary
 from headrace.cli.control.operations import Operation, OperationError, Operations
 from headrace.cli.control.rescale_plans import RescalePlans, find_changed_parallelism
 from headrace.cli.control.savepoint_export import SavepointAbandoned, SavepointProcess
+from headrace.cli.job_diagnosis import SAMPLE_INTERVAL_S
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, format_now
 from headrace.core.coordination.events import (
     JobEvent,

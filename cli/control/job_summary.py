@@ -23,9 +23,6 @@ from headrace.core.job.job import Job
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.statistics import PartCounts
 
-SAMPLE_INTERVAL_S = 5.0
-"""Rates are over the last five to ten seconds."""
-
 
 @dataclass(frozen=True, slots=True)
 class JobDescription:

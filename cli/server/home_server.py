@@ -15,7 +15,7 @@ from headrace.cli.errors import Refusal
 from headrace.cli.metrics.tcp_port import PortUnavailable, format_url, open_port
 from headrace.cli.server.job_api import JobApi
 from headrace.cli.server.pipeline_files import PipelineFiles
-from headrace.cli.server.server_folder import KEPT_HISTORY, ServerFolder
+from headrace.cli.server.server_folder import ServerFolder
 from headrace.cli.server.server_operations import wait_for_event
 from headrace.cli.server.supervisor import Supervisor
 from headrace.core.api.snapshots import SnapshotError, format_now
@@ -34,9 +34,9 @@ class ServeOptions:
 
     folder: str
     """The folder of the pipelines, absolute."""
-    leave_jobs: bool = False
-    watch: bool = False
-    kept_history: int = KEPT_HISTORY
+    leave_jobs: bool
+    watch: bool
+    kept_history: int
     address: tuple[str, int] | None = None
     """The host and the port to listen on; None: only the owner's socket is served."""
     hosts: tuple[str, ...] = ()

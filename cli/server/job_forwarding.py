@@ -54,16 +54,16 @@ async def _exchange(folder: str, method: str, target: str, body: dict[str, Any] 
         writer.close()
 
 
-class _Received(io.BytesIO):
+class _ReceivedBytes(io.BytesIO):
     """Received bytes, as the standard library's parser expects them."""
 
-    def makefile(self, mode: str) -> _Received:
+    def makefile(self, mode: str) -> _ReceivedBytes:
         return self
 
 
 def _parse_response(data: bytes) -> Response:
     """Parse a complete answer. Raises HTTPException."""
-    response: Any = http.client.HTTPResponse(_Received(data))  # type: ignore[arg-type]
+    response: Any = http.client.HTTPResponse(_ReceivedBytes(data))  # type: ignore[arg-type]
     response.begin()
     kind = response.getheader("Content-Type", JSON_TYPE)
     return Response(response.status, response.read(), kind)

@@ -30,8 +30,6 @@ SERVER = "@server"
 BEFORE = ".before"
 """The suffix of the version before an upgrade."""
 
-KEPT_HISTORY = 100
-
 
 class PendingUpgrade(msgspec.Struct):
     """An upgrade whose new version has not completed a checkpoint yet."""

@@ -34,9 +34,9 @@ class Finding:
     part: str
     """The source, step or sink; empty if it is the job."""
     message: str
-    """What was observed, in one sentence without a full stop."""
+    """The observation, in one sentence without a full stop."""
     setting: str
-    """What would change it."""
+    """The setting that would change it."""
     since_us: int | None = None
     """The wall-clock time since when it is so, if that is known."""
 

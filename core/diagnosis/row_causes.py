@@ -14,7 +14,7 @@ from headrace.core.worker.report import SubtaskStatistics
 from headrace.core.worker.statistics import PartCounts
 
 USUAL_GAPS = 20
-"""How many usual distances between two rows must pass until something stands still."""
+"""The usual distances between two rows that must pass until something stands still."""
 
 
 def find_row_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:

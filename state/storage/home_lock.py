@@ -24,7 +24,7 @@ from headrace.state.storage.disk_errors import translate_os_errors
 from headrace.state.storage.documents import LockDocument
 
 TRIES, TRY_INTERVAL_S = 10, 0.02
-"""How often the lock of a process that has ended is tried again."""
+"""The attempts at the lock of a process that has ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli.processes import start
-from tests.support.cli.servers import ServedFolder, endless, served_folder, until
+from tests.support.cli.servers import ServedFolder, endless, is_complete, served_folder, until
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +20,6 @@ pytestmark = pytest.mark.slow
 def home(tmp_path: Path) -> Iterator[ServedFolder]:
     with served_folder(tmp_path) as folder:
         yield folder
-
-
-def is_complete(numbers: list[int]) -> bool:
-    """Whether each number is there once."""
-    return bool(numbers) and numbers == list(range(len(numbers)))
 
 
 def test_a_server_runs_what_ran_and_not_what_was_stopped(home: ServedFolder) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.cli.errors import Refusal
 from headrace.state.savepoints.savepoint import open_savepoint
-from tests.support.cli.servers import ServedFolder, endless, served_folder, until
+from tests.support.cli.servers import ServedFolder, endless, is_complete, served_folder, until
 
 pytestmark = pytest.mark.slow
 
@@ -37,11 +37,6 @@ FAILING = COUNTED.replace("sinks:", f"  failing: {{from: numbers, map: {CALL}}}\
 def home(tmp_path: Path) -> Iterator[ServedFolder]:
     with served_folder(tmp_path) as folder:
         yield folder
-
-
-def is_complete(numbers: list[int]) -> bool:
-    """Whether each number is there once."""
-    return bool(numbers) and numbers == list(range(len(numbers)))
 
 
 def test_an_upgrade_resumes_in_the_new_version(home: ServedFolder, tmp_path: Path) -> None:

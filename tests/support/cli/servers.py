@@ -47,6 +47,11 @@ def until(condition: Callable[[], Any], longest_s: float = LONGEST_S) -> Any:
     return found
 
 
+def is_complete(numbers: list[int]) -> bool:
+    """Whether each number is there once."""
+    return bool(numbers) and numbers == list(range(len(numbers)))
+
+
 class ServedFolder:
     """A folder with pipelines, and the servers of its home."""
 

@@ -7,6 +7,7 @@ with exit status 0 if the contract holds, and else with the assertion that does 
 from __future__ import annotations
 
 import asyncio
+import selectors
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -78,6 +79,26 @@ def check_slow_tasks_are_delayed() -> None:
     assert any(run(measure(), seed, slow_share=0.5) > 0.0 for seed in range(5))
 
 
+def check_nothing_waits_in_real_time() -> None:
+    """Also when all steps that could run are delayed."""
+    waits = list[float | None]()
+
+    class Selector(selectors.SelectSelector):
+        def select(self, timeout: float | None = None) -> Any:
+            waits.append(timeout)
+            return super().select(timeout)
+
+    for seed in range(5):
+        loop = SimulatedLoop(seed, slow_share=1.0)
+        loop._selector.close()
+        loop._selector = Selector()
+        try:
+            loop.run_until_complete(list_order(3))
+        finally:
+            loop.close()
+    assert set(waits) == {0}, waits
+
+
 def check_a_deadlock_is_told() -> None:
     async def wait() -> None:
         await asyncio.get_running_loop().create_future()
@@ -145,6 +166,7 @@ if __name__ == "__main__":
     check_time_is_virtual()
     check_cancelled_timers_are_forgotten()
     check_slow_tasks_are_delayed()
+    check_nothing_waits_in_real_time()
     check_a_deadlock_is_told()
     check_the_driver_moves_time()
     check_the_process_is_killed_in_a_turn()

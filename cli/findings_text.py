@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from headrace.cli.control.job_list import format_duration
+from headrace.cli.formatting import format_duration
 
 
 def format_diagnosis(document: Mapping[str, Any]) -> Iterator[str]:

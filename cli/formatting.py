@@ -1,8 +1,9 @@
-"""Text that several commands print: aligned columns, and the progress of a source."""
+"""Text that several commands print: aligned columns, durations, and the progress of a source."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 MAX_LISTED_SPLITS = 3
@@ -25,6 +26,20 @@ def align_columns(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -
         cells = enumerate(zip(row, widths, strict=True))
         aligned = (cell.ljust(w) if at in left else cell.rjust(w) for at, (cell, w) in cells)
         yield "  ".join(aligned).rstrip()
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration in its largest units.
+
+    >>> format_duration(59.9), format_duration(3600), format_duration(200_000)
+    ('59 s', '1 h 0 min', '2 d 7 h')
+    """
+    whole = int(seconds)
+    units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+    for (large, name), (small, below) in pairwise(units):
+        if whole >= large:
+            return f"{whole // large} {name} {whole % large // small} {below}"
+    return f"{whole} s"
 
 
 def describe_progress(splits: Sequence[SplitProgress]) -> str:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
-from headrace.core.diagnosis.diagnosis import DEFAULT_LIMITS, diagnose
 from headrace.core.diagnosis.figures import FigureHistory, JobFigures, collect_figures
 from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
 from headrace.core.job.job import Job
@@ -33,7 +32,7 @@ class MissingOutput:
 class JobDiagnosis:
     """The diagnosis of one job of this process, from before its start."""
 
-    limits: DiagnosisLimits = DEFAULT_LIMITS
+    limits: DiagnosisLimits = field(default_factory=DiagnosisLimits)
     last_failure: str = ""
     """The failure after which the job restarted last."""
     _history: FigureHistory = field(default_factory=FigureHistory)
@@ -49,6 +48,8 @@ class JobDiagnosis:
 
     def find_causes(self, job: Job) -> tuple[JobFigures, Sequence[Finding]]:
         """Return what holds the output back now, with the figures that show it."""
+        from headrace.core.diagnosis.diagnosis import diagnose
+
         figures = collect_figures(job, self.last_failure)
         if not figures.statistics.parts:
             return figures, ()

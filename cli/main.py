@@ -2,7 +2,7 @@
 
 A command raises what it cannot handle. Only this module turns an exception into a message and an
 exit status: 2 for an invalid command line or pipeline, 130 for Ctrl-C, 1 for the rest. Nothing but
-click is imported before the command is known, so that `--help` and completion answer at once.
+click is imported before the command is known, and then the command's own module.
 """
 
 from __future__ import annotations
@@ -11,29 +11,16 @@ import os
 import sys
 import threading
 from contextlib import ExitStack, suppress
+from importlib import import_module
 from typing import NoReturn
 
 import click
-from click.shell_completion import shell_complete
 
 from headrace.cli.command_group import CommandGroup, print_version
-from headrace.cli.completion import COMPLETE_VARIABLE, completion
-from headrace.cli.diagnosis_command import why_command
+from headrace.cli.completion import COMPLETE_VARIABLE
 from headrace.cli.errors import exit_status_of, print_error, set_up_standard_streams
-from headrace.cli.explain import explain
-from headrace.cli.functions import functions
-from headrace.cli.job_commands import jobs, rescale, savepoint, stop
-from headrace.cli.new import new
-from headrace.cli.pipeline_tests.command import test as test_command
 from headrace.cli.process_setup import exit_on_interrupt, raise_on_interrupt
-from headrace.cli.run import run as run_command
-from headrace.cli.schema import schema
-from headrace.cli.server.commands import logs, restart, serve, submit, upgrade
-from headrace.cli.shell_query.command import query
-from headrace.cli.simulation.command import simulate
-from headrace.cli.state.state_commands import state
-from headrace.cli.top_command import top
-from headrace.cli.validate import validate
+from headrace.core.types.lazy_mapping import LazyMapping
 
 EXIT_GRACE_S = 3.0
 """The time for which user code may delay the exit of a command that is done."""
@@ -41,8 +28,43 @@ EXIT_GRACE_S = 3.0
 HELP_OPTIONS = ["-h", "--help"]
 
 
+MODULES = {
+    "new": "new",
+    "validate": "validate",
+    "test": "pipeline_tests.command",
+    "simulate": "simulation.command",
+    "explain": "explain",
+    "run": "run",
+    "query": "shell_query.command",
+    "jobs": "job_commands",
+    "top": "top_command",
+    "why": "diagnosis_command",
+    "savepoint": "job_commands",
+    "stop": "job_commands",
+    "rescale": "job_commands",
+    "state": "state.state_commands",
+    "serve": "server.commands",
+    "submit": "server.commands",
+    "logs": "server.commands",
+    "restart": "server.commands",
+    "upgrade": "server.commands",
+    "functions": "functions",
+    "schema": "schema",
+    "completion": "completion",
+}
+"""The module of each command, loaded when the command is called or described."""
+
+
+def _load_command(name: str) -> click.Command:
+    module = import_module(f"headrace.cli.{MODULES[name]}")
+    commands = (each for each in vars(module).values() if isinstance(each, click.Command))
+    return next(each for each in commands if each.name == name)
+
+
 @click.group(
-    cls=CommandGroup, context_settings={"help_option_names": HELP_OPTIONS, "max_content_width": 100}
+    cls=CommandGroup,
+    commands=LazyMapping(MODULES, _load_command),
+    context_settings={"help_option_names": HELP_OPTIONS, "max_content_width": 100},
 )
 @click.option(
     "--version",
@@ -54,16 +76,6 @@ HELP_OPTIONS = ["-h", "--help"]
 )
 def headrace() -> None:
     """A stream processor in one command: pipelines in YAML, expressions in Spark SQL."""
-
-
-COMMANDS = (
-    *(new, validate, test_command, simulate, explain, run_command, query),
-    *(jobs, top, why_command, savepoint, stop, rescale, state),
-    *(serve, submit, logs, restart, upgrade),
-    *(functions, schema, completion),
-)
-for command in COMMANDS:
-    headrace.add_command(command)
 
 
 def main() -> NoReturn:
@@ -113,6 +125,8 @@ def run_command_line(arguments: list[str], lasting: ExitStack) -> int:
 def _invoke_command(arguments: list[str], lasting: ExitStack) -> int:
     """Invoke the command as click's own `main` does, without its error handling."""
     if instruction := os.environ.get(COMPLETE_VARIABLE):
+        from click.shell_completion import shell_complete
+
         return shell_complete(headrace, {}, "headrace", COMPLETE_VARIABLE, instruction)
     color = False if os.environ.get("NO_COLOR") else None
     try:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -20,7 +21,6 @@ from headrace.cli.batch.batch_report import (
     build_batch_document,
     build_batch_summary,
 )
-from headrace.cli.job_diagnosis import MissingOutput
 from headrace.cli.run_progress import JobProgress, PartProgress, format_watermark
 from headrace.cli.run_text import INTERRUPTED_TEXT, NOTHING_WRITTEN_TEXT
 from headrace.core.api.splits import Failure
@@ -42,6 +42,9 @@ from headrace.core.coordination.messages import CheckpointCompleted, CheckpointF
 from headrace.core.errors.problems import Problem
 from headrace.core.job.job import JobOutcome
 from headrace.core.plan import Plan
+
+if TYPE_CHECKING:
+    from headrace.cli.job_diagnosis import MissingOutput
 
 
 class JsonReport:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.cli.batch.batch_report import BatchProgress, BatchResult
-from headrace.cli.job_diagnosis import MissingOutput
 from headrace.cli.run_progress import JobProgress
 from headrace.core.api.splits import Failure
 from headrace.core.coordination.events import JobEvent
 from headrace.core.errors.problems import Problem
 from headrace.core.job.job import JobOutcome
 from headrace.core.plan import Plan
+
+if TYPE_CHECKING:
+    from headrace.cli.job_diagnosis import MissingOutput
 
 
 class RunReport(Protocol):

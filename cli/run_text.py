@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +17,6 @@ from headrace.cli.batch.batch_report import (
 from headrace.cli.errors import save_bug_report
 from headrace.cli.findings_text import format_findings
 from headrace.cli.formatting import align_columns
-from headrace.cli.job_diagnosis import MissingOutput
 from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.run_progress import JobProgress, PartProgress
 from headrace.core.api.splits import Failure
@@ -37,6 +37,9 @@ from headrace.core.errors.rendering import escape_unprintable, format_count, for
 from headrace.core.job.job import JobOutcome
 from headrace.core.job.statistics import format_time
 from headrace.core.plan import Plan
+
+if TYPE_CHECKING:
+    from headrace.cli.job_diagnosis import MissingOutput
 
 STOPPING_TEXT = "stopping; a second Ctrl-C stops at once"
 

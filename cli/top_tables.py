@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from headrace.cli.control.job_list import JobEntry, format_duration, format_rows
+from headrace.cli.control.job_list import JobEntry, format_rows
 from headrace.cli.findings_text import format_findings
-from headrace.cli.formatting import align_columns
+from headrace.cli.formatting import align_columns, format_duration
 from headrace.core.errors.rendering import format_count, format_size
 from headrace.core.types.lazy_dataclass import dataclass
 

@@ -187,6 +187,18 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert not loaded & {"polars", "yaml", "rich", "sqlglot"}
 
 
+def test_a_query_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text('{"x": 1}\n', "utf-8")
+    arguments = ["query", f"select x from '{file}'", "--to", f"{tmp_path / 'out.csv'}"]
+    loaded = loaded_after(
+        "from contextlib import ExitStack; from headrace.cli.main import run_command_line; "
+        f"assert run_command_line({arguments!r}, ExitStack()) == 0"
+    )
+    assert "polars" in loaded
+    assert not loaded & {"yaml", "rich", "rocksdict", "prometheus_client"}
+
+
 def test_what_serves_metrics_loads_their_client_only_when_it_serves() -> None:
     serving = (
         "import headrace.cli.run, headrace.cli.metrics.monitoring_server, "

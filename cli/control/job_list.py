@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from headrace.cli.control.client import JobClient, NoAnswer, NotListening
 from headrace.cli.control.job_lookup import list_homes
 from headrace.cli.errors import Refusal
+from headrace.cli.formatting import format_duration
 from headrace.core.api.snapshots import SnapshotError
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.checkpoint_location import read_location
@@ -93,20 +93,6 @@ def _format_row(one: JobEntry, now: datetime) -> tuple[str, ...]:
     )
     rates = (format_duration(up), f"{in_s:,.0f}", f"{out_s:,.0f}")
     return (one.name, one.status, *rates, number, age, note)
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration in its largest units.
-
-    >>> format_duration(59.9), format_duration(3600), format_duration(200_000)
-    ('59 s', '1 h 0 min', '2 d 7 h')
-    """
-    whole = int(seconds)
-    units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-    for (large, name), (small, below) in pairwise(units):
-        if whole >= large:
-            return f"{whole // large} {name} {whole % large // small} {below}"
-    return f"{whole} s"
 
 
 def format_age(time: str, now: datetime) -> str:

@@ -5,25 +5,17 @@ The nodes have no places of their own: the place of each mistake is that of the 
 
 from __future__ import annotations
 
-import base64
 import linecache
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from collections.abc import Sequence
 from itertools import islice
 from types import FrameType
 
 from headrace.core.errors.problems import Location
 from headrace.core.pipeline.sections import KeyedNode
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.yaml_document.nodes import (
-    YamlEntry,
-    YamlMapping,
-    YamlNode,
-    YamlScalar,
-    YamlSequence,
-)
+from headrace.core.pipeline.yaml_document.plain_nodes import build_node, build_text_node
 from headrace.core.pipeline.yaml_document.source_file import SourceText, format_path
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -40,49 +32,13 @@ class CallSite:
 
     def build_entry(self, key: str, value: object) -> KeyedNode:
         """Build the node of a value under a key."""
-        return KeyedNode(Text(key, self._build_text(key)), self._build_node(value))
+        key_text = Text(key, build_text_node(self.file, key))
+        return KeyedNode(key_text, build_node(self.file, value))
 
     def place(self, location: Location | None) -> Location:
         """Return the place of this call for that of a node; others, of files, are as they are."""
         is_node = location is None or (location.file == self.file.name and not location.text)
         return self.location if location is None or is_node else location
-
-    def _build_node(self, value: object) -> YamlNode:
-        match value:
-            case None:
-                return YamlScalar(self.file, 0, 0, "null")
-            case Mapping():
-                entries = (
-                    YamlEntry(self._build_text(str(key)), self._build_node(each))
-                    for key, each in value.items()
-                )
-                return YamlMapping(self.file, 0, 0, tuple(entries))
-            case list() | tuple():
-                return YamlSequence(self.file, 0, 0, tuple(map(self._build_node, value)))
-        return self._build_text(write_plain_value(value).replace("${", "$${"))
-
-    def _build_text(self, text: str) -> YamlScalar:
-        return YamlScalar(self.file, 0, 0, text, "=", is_text=True)
-
-
-def write_plain_value(value: object) -> str:
-    """Write a value as in a test file.
-
-    >>> write_plain_value(True), write_plain_value(timedelta(minutes=5)), write_plain_value(1.5)
-    ('true', '300000ms', '1.5')
-    """
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case bytes():
-            return base64.b64encode(value).decode()
-        case datetime() | date() | time():
-            return value.isoformat()
-        case timedelta():
-            return f"{value // timedelta(milliseconds=1)}ms"
-        case os.PathLike():
-            return str(os.fspath(value))
-    return str(value)
 
 
 def find_call() -> CallSite:

@@ -11,7 +11,6 @@ from typing import NoReturn
 import click
 
 from headrace.cli.errors import Refusal
-from headrace.cli.run_report import choose_report
 from headrace.cli.shell_query.pipeline import ShellQuery
 from headrace.connectors.standard_output import redirect_prints
 from headrace.core.api.failures import ConnectorError, format_refusal
@@ -65,6 +64,8 @@ def convert_refusal(error: ConnectorError | UserCodeError) -> Refusal:
 
 def end_with(planned: ShellQuery, failure: Failure) -> NoReturn:
     """Report a failure of the query, and end the command."""
+    from headrace.cli.run_report import choose_report
+
     if failure.hint == BAD_RECORD_HINT and failure.step in planned.guessed:
         failure = replace(failure, hint="--skip-bad leaves such records out")
     choose_report("query", "text", quiet=True).report_failure(failure)

@@ -7,7 +7,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from headrace.cli.run_live import LiveLines, measure_terminal
 from headrace.core.errors.rendering import format_count
 
 if TYPE_CHECKING:
@@ -37,19 +36,23 @@ def can_draw() -> bool:
 
 async def watch_rows(planned: ShellQuery, job: Job) -> None:
     """Draw the table of the rows so far until cancelled; then erase it."""
-    lines, began = LiveLines(sys.stdout), time.monotonic()
-    wait = FIRST_S
+    began = time.monotonic()
+    await asyncio.sleep(FIRST_S)
+    from headrace.cli.run_live import LiveLines
+
+    lines = LiveLines(sys.stdout)
     try:
         while True:
-            await asyncio.sleep(wait)
             start = time.monotonic()
             lines.show(_build_table(planned, start - began))
-            wait = max(INTERVAL_S, IDLE_FACTOR * (time.monotonic() - start))
+            await asyncio.sleep(max(INTERVAL_S, IDLE_FACTOR * (time.monotonic() - start)))
     finally:
         lines.show(None)
 
 
 def _build_table(planned: ShellQuery, seconds: float) -> Table:
+    from headrace.cli.run_live import measure_terminal
+
     rows = planned.order.apply(planned.rows.peek_rows(planned.schema), planned.sort)
     shown = rows.head(max(1, measure_terminal(sys.stdout).lines - FRAME_LINES))
     count = format_count(rows.height, "row")

@@ -7,12 +7,10 @@ is stored of a step is a table, as for `headrace state query`.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.connectors.files import build_connector
@@ -24,7 +22,7 @@ from headrace.connectors.registry import REGISTRY
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.snapshots import SnapshotError
 from headrace.core.errors.problems import Problem, suggest_name
-from headrace.core.pipeline.loader import PipelineInputs, reload_pipeline
+from headrace.core.pipeline.loader import load_document
 from headrace.core.pipeline.model import Source
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.source_file import SourceText
@@ -133,9 +131,8 @@ def _load_sources(
         return {}
     numbered = {f"table{at}": keys for at, keys in enumerate(described.values())}
     sink = {"from": "table0", "console": {}}
-    document = json.dumps({"name": "query", "sources": numbered, "sinks": {"rows": sink}})
-    text = SourceText("files", document.replace("${", "$${"))
-    loaded = reload_pipeline(PipelineInputs(Path("query"), text, (), {}, {}), connectors)
+    document = {"name": "query", "sources": numbered, "sinks": {"rows": sink}}
+    loaded = load_document(document, connectors)
     if not loaded.is_valid:
         raise RejectedTables(replace(each, location=None, subject="") for each in loaded.problems)
     return {

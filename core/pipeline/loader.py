@@ -16,8 +16,8 @@ from headrace.core.pipeline.interpolation import Interpolator
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.node_resolver import NodeResolver
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.yaml_document.composer import compose_document
 from headrace.core.pipeline.yaml_document.nodes import YamlEntry, YamlNode
+from headrace.core.pipeline.yaml_document.plain_nodes import build_node
 from headrace.core.pipeline.yaml_document.source_file import SourceText, read_source_file
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -102,22 +102,34 @@ def reload_pipeline(inputs: PipelineInputs, connectors: ConnectorSpecs) -> Loade
     return _load_inputs(inputs, connectors, ())
 
 
+def load_document(document: Mapping[str, object], connectors: ConnectorSpecs) -> LoadedPipeline:
+    """Load a pipeline from the plain values of its document. Its problems have no places."""
+    inputs = PipelineInputs(Path("document"), None, (), {}, {})
+    root = build_node(SourceText("document", ""), document)
+    return _read_root(root, inputs, connectors, DocumentProblems())
+
+
 def _load_inputs(
     inputs: PipelineInputs, connectors: ConnectorSpecs, problems: Sequence[Problem]
 ) -> LoadedPipeline:
-    default = Text(inputs.path.stem)
     findings = DocumentProblems()
     findings.extend(problems)
     root = _compose_root(inputs, findings)
     if root is None:
         problems = tuple(sort_problems(findings.problems))
         return LoadedPipeline(
-            Pipeline(default), frozenset(), problems, inputs, has_unknown_names=True
+            Pipeline(Text(inputs.path.stem)), frozenset(), problems, inputs, has_unknown_names=True
         )
+    return _read_root(root, inputs, connectors, findings)
+
+
+def _read_root(
+    root: YamlNode, inputs: PipelineInputs, connectors: ConnectorSpecs, findings: DocumentProblems
+) -> LoadedPipeline:
     folder = inputs.path.parent
     interpolator = Interpolator(folder, inputs.env, inputs.files)
     reader = DocumentReader(connectors, NodeResolver(interpolator, findings), folder)
-    pipeline = reader.read(root, default)
+    pipeline = reader.read(root, Text(inputs.path.stem))
     problems = tuple(sort_problems(findings.problems))
     inputs = replace(inputs, files=interpolator.files)
     broken, names_lost = frozenset(reader.broken), reader.names_lost
@@ -128,6 +140,8 @@ def _load_inputs(
 
 def _compose_root(inputs: PipelineInputs, findings: DocumentProblems) -> YamlNode | None:
     """Return the document's root after the overrides, if it could be read."""
+    from headrace.core.pipeline.yaml_document.composer import compose_document
+
     file = inputs.document
     if file is None:
         return None

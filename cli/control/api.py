@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
 from headrace.cli.control.http_server import HttpRoute
+from headrace.cli.control.job_events import JobEvents
 from headrace.cli.control.operations import Operation
 from headrace.cli.job_diagnosis import build_findings_document
 from headrace.core.api.storage_url import is_url
@@ -37,6 +38,7 @@ def build_routes(control: JobControl) -> list[HttpRoute]:
         HttpRoute("POST", "/v1/savepoints", api.savepoint),
         HttpRoute("POST", "/v1/stop", api.stop),
         HttpRoute("POST", "/v1/rescale", api.rescale),
+        HttpRoute("POST", "/v1/events", JobEvents(control).open_stream, is_reading=True),
         HttpRoute("GET", "/v1/operations", api.operations),
         HttpRoute("GET", "/v1/operations/{id}", api.operation),
     ]

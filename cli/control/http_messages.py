@@ -8,7 +8,7 @@ Pure functions between bytes and messages. A library would cost more start-up ti
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -20,6 +20,7 @@ MAX_HEAD = 16 * 1024
 MAX_BODY = 1024 * 1024
 END_OF_HEAD = b"\r\n\r\n"
 JSON_TYPE = "application/json"
+EVENT_STREAM_TYPE = "text/event-stream; charset=utf-8"
 
 # The standard library's table takes longer to import than this whole module.
 REASON_PHRASES = {
@@ -87,6 +88,14 @@ class Response:
     body: bytes
     content_type: str = JSON_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedResponse:
+    """An answer that goes on until its chunks end, or its client has disconnected."""
+
+    chunks: AsyncGenerator[bytes, None]
+    content_type: str = EVENT_STREAM_TYPE
 
 
 def parse_head(data: bytes) -> RequestHead:
@@ -210,6 +219,17 @@ def encode_response(response: Response, *, with_body: bool = True) -> bytes:
     ]
     head = "\r\n".join(lines).encode("ascii") + END_OF_HEAD
     return head + response.body if with_body else head
+
+
+def encode_stream_head(response: StreamedResponse) -> bytes:
+    """Encode the head of a streamed answer, which ends with its connection."""
+    lines = (
+        "HTTP/1.1 200 OK",
+        f"Content-Type: {response.content_type}",
+        "Cache-Control: no-store",
+        "Connection: close",
+    )
+    return "\r\n".join(lines).encode("ascii") + END_OF_HEAD
 
 
 def _malformed_error(message: str) -> RequestError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import field, replace
 from typing import TypeAlias
 
@@ -21,15 +21,18 @@ from headrace.cli.control.http_messages import (
     Request,
     RequestError,
     Response,
+    StreamedResponse,
     check_host,
     encode_response,
+    encode_stream_head,
     make_error_response,
     parse_body,
     parse_head,
 )
 from headrace.core.types.lazy_dataclass import dataclass
 
-Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
+Answer: TypeAlias = "Response | StreamedResponse"
+Handler: TypeAlias = "Callable[[Request], Awaitable[Answer]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class HttpRoute:
     method: str
     path: str
     handler: Handler
+    is_reading: bool = False
+    """Whether it changes nothing, whatever its method."""
 
 
 class MethodNotAllowed(RequestError):
@@ -94,6 +99,10 @@ CLIENT_TIMEOUT_S = 10.0
 """The time that a client may take to send its request, or to receive the answer."""
 
 
+STALL_TIMEOUT_S = 60.0
+"""The time that a client may take to read a part of a stream."""
+
+
 CLOSE_GRACE_S = 2.0
 """The time that the end of the server waits for answers in progress."""
 
@@ -112,6 +121,7 @@ class ServerLimits:
 
     timeout_s: float = CLIENT_TIMEOUT_S
     grace_s: float = CLOSE_GRACE_S
+    stall_s: float = STALL_TIMEOUT_S
     connections: int = MAX_CONNECTIONS
 
 
@@ -148,11 +158,11 @@ class HttpServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
     ) -> None:
         try:
-            data = await self._answer(reader, task)
-            if data:
-                async with asyncio.timeout(self.limits.timeout_s):
-                    writer.write(data)
-                    await writer.drain()
+            answer = await self._answer(reader, task)
+            if isinstance(answer, StreamedResponse):
+                await self._send_stream(reader, writer, answer)
+            elif answer:
+                await _send(writer, answer, self.limits.timeout_s)
         finally:
             self.busy_connections.discard(task)
         async with asyncio.timeout(self.limits.timeout_s):
@@ -161,8 +171,35 @@ class HttpServer:
             while await reader.read(MAX_HEAD):
                 pass
 
-    async def _answer(self, reader: asyncio.StreamReader, task: asyncio.Task[None]) -> bytes:
-        """Return the encoded answer to a request; empty if the client has disconnected."""
+    async def _send_stream(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: StreamedResponse
+    ) -> None:
+        """Send a stream to its end, or until the client disconnects or reads nothing."""
+
+        async def send() -> None:
+            async with aclosing(answer.chunks) as chunks:
+                await _send(writer, encode_stream_head(answer), self.limits.stall_s)
+                async for chunk in chunks:
+                    await _send(writer, chunk, self.limits.stall_s)
+
+        sending = asyncio.ensure_future(send())
+        going = asyncio.ensure_future(_wait_for_disconnect(reader))
+        try:
+            await asyncio.wait([sending, going], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+            going.cancel()
+            sent, _ = await asyncio.gather(sending, going, return_exceptions=True)
+        if isinstance(sent, Exception) and not isinstance(sent, CONNECTION_ERRORS):
+            self.report_bug(sent)
+
+    async def _answer(
+        self, reader: asyncio.StreamReader, task: asyncio.Task[None]
+    ) -> bytes | StreamedResponse:
+        """Return the encoded answer to a request, or its stream.
+
+        It is empty if the client has disconnected.
+        """
         method = ""
         try:
             if len(self.connections) > self.limits.connections:
@@ -172,15 +209,15 @@ class HttpServer:
             self.busy_connections.add(task)
             method = request.method
             response = await self._call_handler(reader, request)
+            if isinstance(response, StreamedResponse):
+                return response
         except MethodNotAllowed as bad:
             response = make_error_response(bad, {"Allow": ", ".join(bad.methods)})
         except RequestError as bad:
             response = make_error_response(bad)
         return encode_response(response, with_body=method != "HEAD") if response else b""
 
-    async def _call_handler(
-        self, reader: asyncio.StreamReader, request: Request
-    ) -> Response | None:
+    async def _call_handler(self, reader: asyncio.StreamReader, request: Request) -> Answer | None:
         """Return the handler's answer; None if the client has disconnected."""
         route, names = find_route(self.routes, request.method, request.path)
         handling = asyncio.ensure_future(route.handler(replace(request, path_values=names)))
@@ -214,6 +251,17 @@ async def _read_request(
         check_host(head, hosts)
     body = parse_body(head, await reader.readexactly(head.length))
     return Request(head.method, head.path, head.query, body, headers=head.headers)
+
+
+async def _send(writer: asyncio.StreamWriter, data: bytes, timeout_s: float) -> None:
+    """Send data, which its client must take in this time. Raises TimeoutError, OSError."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            writer.write(data)
+            await writer.drain()
+    except TimeoutError:
+        writer.transport.abort()  # a close would wait for the client
+        raise
 
 
 async def _wait_for_disconnect(reader: asyncio.StreamReader) -> None:

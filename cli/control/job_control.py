@@ -13,11 +13,13 @@ from dataclasses import field
 from functools import partial
 
 from headrace.cli.control import job_socket
+from headrace.cli.control.event_streams import StreamEvent, build_error_event
 from headrace.cli.control.http_server import HttpRoute, run_server
 from headrace.cli.control.job_summary import JobSummary
 from headrace.cli.control.operations import Operation, OperationError, Operations
 from headrace.cli.control.rescale_plans import RescalePlans, find_changed_parallelism
 from headrace.cli.control.savepoint_export import SavepointAbandoned, SavepointProcess
+from headrace.cli.control.shared_feeds import SharedFeeds
 from headrace.cli.job_diagnosis import SAMPLE_INTERVAL_S
 from headrace.core.api.snapshots import RefusedSnapshot, SnapshotError, format_now
 from headrace.core.coordination.events import (
@@ -60,6 +62,8 @@ class JobControl:
     make_routes: Callable[[JobControl], Sequence[HttpRoute]] = lambda control: ()
     """The routes to serve."""
     operations: Operations = field(default_factory=Operations)
+    feeds: SharedFeeds = field(init=False)
+    """The streams of events that clients read."""
     _job: Job | None = None
     _running_tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _change_event: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,6 +71,9 @@ class JobControl:
     """The plans of rescales, by operation."""
     _requested_at: dict[str, float] = field(default_factory=dict)
     """The time of the last request for each operation, by id."""
+
+    def __post_init__(self) -> None:
+        self.feeds = SharedFeeds(self.report_bug)
 
     @property
     def job(self) -> Job:
@@ -98,6 +105,7 @@ class JobControl:
                 self.summary.record_sample(self.job)
                 await asyncio.sleep(SAMPLE_INTERVAL_S)
         finally:
+            self.feeds.close()
             await self._abandon(INTERRUPTED_ERROR)
 
     # Requests of clients
@@ -287,6 +295,7 @@ class JobControl:
             for operation in self.operations.list_open_operations():
                 if operation.kind == "stop":
                     self._finish(operation, **_build_stop_result(operation, outcome))
+        self.feeds.close(_build_end_event(self.job, outcome))
         await self._abandon(why)
         await self._wait_for_clients()
 
@@ -321,6 +330,13 @@ class JobControl:
                     await self._change_event.wait()
         except TimeoutError:
             pass
+
+
+def _build_end_event(job: Job, outcome: JobOutcome) -> StreamEvent:
+    """Build the last event of a stream."""
+    how = "has failed" if outcome.failure else "was stopped" if outcome.is_stopped else "has ended"
+    why = f": {outcome.failure.message}" if outcome.failure else ""
+    return build_error_event("ended", f"{job.plan.name} {how}{why}")
 
 
 def _build_stop_result(operation: Operation, outcome: JobOutcome) -> dict[str, object]:

@@ -96,7 +96,7 @@ class Server:
         supervisor = Supervisor(self.files, self.report, self.options.kept_history)
         pipelines = PipelineFiles(self.options.folder, self.files)
         self._supervisor = supervisor
-        api = JobApi(self.files, supervisor, pipelines)
+        api = JobApi(self.files, supervisor, pipelines, report_bug=self.report_bug)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(_listen(api, self.files, self.report_bug))
             if self.options.address is not None:

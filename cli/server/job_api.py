@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
+from headrace.cli.control.http_messages import (
+    Request,
+    RequestError,
+    Response,
+    StreamedResponse,
+    make_response,
+)
 from headrace.cli.control.http_server import HttpRoute
 from headrace.cli.control.job_list import JobEntry, list_jobs
 from headrace.cli.control.job_lookup import list_homes
+from headrace.cli.control.shared_feeds import SharedFeeds
+from headrace.cli.control.stream_request import parse_stream_request
 from headrace.cli.server.job_changes import JobChanges
 from headrace.cli.server.job_forwarding import forward_request
 from headrace.cli.server.merged_metrics import merge_metrics
 from headrace.cli.server.pipeline_files import PipelineFiles
 from headrace.cli.server.run_history import summarize_history
 from headrace.cli.server.run_log import read_tail
+from headrace.cli.server.server_events import ServerEvents
 from headrace.cli.server.server_folder import ServerFolder
 from headrace.cli.server.server_operations import ServerOperation, ServerOperations
 from headrace.cli.server.supervisor import ServedJob, Supervisor, describe_job
@@ -45,10 +54,14 @@ class JobApi:
     supervisor: Supervisor
     files: PipelineFiles
     operations: ServerOperations = field(default_factory=ServerOperations)
+    report_bug: Callable[[BaseException], None] = lambda error: None
     changes: JobChanges = field(init=False)
+    _events: ServerEvents = field(init=False)
 
     def __post_init__(self) -> None:
         self.changes = JobChanges(self.supervisor, self.files)
+        feeds = SharedFeeds(self.report_bug)
+        self._events = ServerEvents(self._describe_all, self._find_folder, feeds)
 
     def build_routes(self) -> list[HttpRoute]:
         """Return the routes."""
@@ -61,6 +74,8 @@ class JobApi:
             HttpRoute("GET", f"{job}/pipeline", self.pipeline),
             HttpRoute("POST", f"{job}/restart", self.restart),
             HttpRoute("POST", f"{job}/upgrade", self.upgrade),
+            HttpRoute("POST", "/v1/events", self.events, is_reading=True),
+            HttpRoute("POST", f"{job}/events", self.job_events, is_reading=True),
             HttpRoute("GET", f"{job}/{{route}}", self.forward),
             HttpRoute("POST", f"{job}/{{route}}", self.forward),
             HttpRoute("GET", f"{job}/{{route}}/{{id}}", self.forward),
@@ -72,12 +87,24 @@ class JobApi:
 
     async def list_all(self, request: Request) -> Response:
         """Answer with all jobs of the home, and the files of the folder that are none."""
+        return make_response(200, await self._describe_all())
+
+    async def events(self, request: Request) -> StreamedResponse:
+        """Answer with a stream of events: the jobs, and figures and rows of one of them."""
+        return self._events.open_stream(parse_stream_request(request.body))
+
+    async def job_events(self, request: Request) -> StreamedResponse:
+        """Answer with a stream of the figures and rows of a job."""
+        wanted = parse_stream_request({**request.body, "job": request.path_values["name"]})
+        return self._events.open_stream(wanted)
+
+    async def _describe_all(self) -> dict[str, Any]:
         entries = await asyncio.to_thread(list_jobs, self.folder.home)
         by_name = {entry.name: entry for entry in entries}
         names = sorted(by_name.keys() | self.supervisor.jobs.keys())
         jobs = [self._merge(name, by_name.get(name)) for name in names]
         known = [job.record.file for job in self.supervisor.jobs.values()]
-        return make_response(200, {"jobs": jobs, "files": self.files.list_new(known)})
+        return {"jobs": jobs, "files": self.files.list_new(known)}
 
     async def show(self, request: Request) -> Response:
         """Answer with one job."""
@@ -153,8 +180,7 @@ class JobApi:
         method, body = "GET", None
         if request.method == "POST":
             method, body = "POST", dict(request.body)
-        folder = get_home_folder(self.folder.home, _check_name(name))
-        return await forward_request(folder, method, target, body)
+        return await forward_request(self._find_folder(name), method, target, body)
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of all jobs that run, in Prometheus's text format."""
@@ -203,7 +229,8 @@ class JobApi:
                 self.operations.start(operation, self.changes.finish_upgrade(job, operation))
 
     async def close(self) -> None:
-        """End the operations."""
+        """End the streams and the operations."""
+        self._events.feeds.close()
         await self.operations.close()
 
     async def _wait(self, operation: ServerOperation, text: str) -> None:
@@ -223,6 +250,10 @@ class JobApi:
         if job.process is not None and entry is not None:
             served = {key: served[key] for key in served if key not in ("status", "why")}
         return {**found, **served, "served": True, "changed": self.files.is_changed(job.record)}
+
+    def _find_folder(self, name: str) -> str:
+        """Return the folder of a job's home, which need not exist. Raises RequestError."""
+        return get_home_folder(self.folder.home, _check_name(name))
 
     def _find_job(self, request: Request) -> ServedJob:
         name = request.path_values["name"]

@@ -18,7 +18,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from typing import Any
 
@@ -32,11 +32,12 @@ from headrace.cli.control.http_messages import (
     RequestError,
     RequestHead,
     Response,
+    StreamedResponse,
     check_host,
     make_error_response,
     parse_body,
 )
-from headrace.cli.control.http_server import HttpRoute, find_route
+from headrace.cli.control.http_server import STALL_TIMEOUT_S, Answer, HttpRoute, find_route
 from headrace.cli.server.access_tokens import AccessTokens, Role
 from headrace.core.api.snapshots import format_now
 from headrace.core.types.lazy_dataclass import dataclass
@@ -78,6 +79,8 @@ class TcpLimits:
 
     idle_s: float = IDLE_TIMEOUT_S
     connections: int = MAX_CONNECTIONS
+    stall_s: float = STALL_TIMEOUT_S
+    """The time that a client may take to read a part of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class TcpServer:
         assert isinstance(connection, _Connection)
         connection.is_busy = True
         role: Role | None = None
+        response: Answer
         try:
             head = _build_head(request)
             role = self.tokens.find_role(head.headers.get("authorization", ""))
@@ -109,15 +113,44 @@ class TcpServer:
             self.report_bug(error)
             message = f"a bug in headrace: {type(error).__name__}"
             response = make_error_response(RequestError(500, "defect", message))
-        finally:
-            connection.mark_used()
-        self._log(request, response, role)
+        if isinstance(response, StreamedResponse):
+            return await self._send_stream(request, connection, response, role)
+        connection.mark_used()
+        self._log(request, response.status, len(response.body), role)
         headers = {**SECURITY_HEADERS, **response.headers, "Content-Type": response.content_type}
         return web.Response(status=response.status, body=response.body, headers=headers)
 
+    async def _send_stream(
+        self,
+        request: web.BaseRequest,
+        connection: _Connection,
+        stream: StreamedResponse,
+        role: Role | None,
+    ) -> web.StreamResponse:
+        """Send a stream to its end, or until the client disconnects or reads nothing."""
+        headers = {**SECURITY_HEADERS, "Content-Type": stream.content_type}
+        response = web.StreamResponse(headers=headers)
+        response.force_close()
+        size = 0
+        connection.stream_task = asyncio.current_task()
+        try:
+            async with aclosing(stream.chunks) as chunks:
+                await response.prepare(request)
+                async for chunk in chunks:
+                    async with asyncio.timeout(connection.limits.stall_s):
+                        await response.write(chunk)
+                    size += len(chunk)
+        except (TimeoutError, OSError):
+            connection.abort()
+        finally:
+            connection.stream_task = None
+            connection.mark_used()
+            self._log(request, 200, size, role)
+        return response
+
     async def _answer(
         self, request: web.BaseRequest, head: RequestHead, role: Role | None
-    ) -> Response:
+    ) -> Answer:
         check_host(head, self.hosts)
         _check_origin(head)
         if request.method in READING_METHODS and head.path in self.page:
@@ -125,13 +158,21 @@ class TcpServer:
         if role is None:
             hint = "send the token of the server's URL: Authorization: Bearer TOKEN"
             raise RequestError(401, "no_token", "wanted a valid token", hint)
-        if request.method not in READING_METHODS and role != "owner":
+        if role != "owner" and not self._is_reading(head):
             raise RequestError(403, "read_only", "this token may only look, and change nothing")
         body = parse_body(head, await self._read_body(request))
         route, values = find_route(self.routes, request.method, head.path)
         return await route.handler(
             Request(request.method, head.path, head.query, body, values, head.headers)
         )
+
+    def _is_reading(self, head: RequestHead) -> bool:
+        """Whether a request changes nothing."""
+        if head.method in READING_METHODS:
+            return True
+        with suppress(RequestError):
+            return find_route(self.routes, head.method, head.path)[0].is_reading
+        return False
 
     async def _read_body(self, request: web.BaseRequest) -> bytes:
         """Read the body of a request, within the limits. Raises RequestError."""
@@ -144,14 +185,14 @@ class TcpServer:
         except TimeoutError:
             raise RequestError(408, "slow", "the body has not come in time") from None
 
-    def _log(self, request: web.BaseRequest, response: Response, role: Role | None) -> None:
+    def _log(self, request: web.BaseRequest, status: int, size: int, role: Role | None) -> None:
         line = {
             "time": format_now(),
             "peer": request.remote,
             "method": request.method,
             "path": request.raw_path[:MAX_LOGGED_PATH],
-            "status": response.status,
-            "bytes": len(response.body),
+            "status": status,
+            "bytes": size,
             "role": role,
         }
         text = orjson.dumps(line).decode()
@@ -164,8 +205,10 @@ class _Connection(RequestHandler):
     def __init__(self, manager: web.Server, limits: TcpLimits, **options: Any) -> None:
         super().__init__(manager, **options)
         self.is_busy = False
+        self.stream_task: asyncio.Task[Any] | None = None
+        """The task that sends a stream, which ends with the connection."""
+        self.limits = limits
         self._clock = options["loop"]
-        self._limits = limits
         self._used_s = self._clock.time()
         self._timer: asyncio.TimerHandle | None = None
         self._server = manager
@@ -177,25 +220,28 @@ class _Connection(RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept the connection."""
         super().connection_made(transport)
-        if len(self._server.connections) > self._limits.connections:
-            self._abort()
-        self._timer = self._clock.call_later(self._limits.idle_s, self._close_if_idle)
+        if len(self._server.connections) > self.limits.connections:
+            self.abort()
+        self._timer = self._clock.call_later(self.limits.idle_s, self._close_if_idle)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """End the connection."""
         if self._timer is not None:
             self._timer.cancel()
+        if self.stream_task is not None:
+            self.stream_task.cancel()
         super().connection_lost(exc)
 
     def _close_if_idle(self) -> None:
         idle_s = self._clock.time() - self._used_s
-        if not self.is_busy and idle_s >= self._limits.idle_s:
-            self._abort()
+        if not self.is_busy and idle_s >= self.limits.idle_s:
+            self.abort()
         else:
-            rest_s = self._limits.idle_s - (0 if self.is_busy else idle_s)
+            rest_s = self.limits.idle_s - (0 if self.is_busy else idle_s)
             self._timer = self._clock.call_later(rest_s, self._close_if_idle)
 
-    def _abort(self) -> None:
+    def abort(self) -> None:
+        """End the connection at once."""
         if self.transport is not None:
             self.transport.abort()
 

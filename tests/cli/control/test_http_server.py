@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 import struct
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from headrace.cli.control.http_messages import (
     Request,
     RequestError,
     Response,
+    StreamedResponse,
     make_response,
 )
 from headrace.cli.control.http_server import HttpRoute, ServerLimits
 from tests.support.cli.http_clients import LONGEST_S, rest, said, served
+from tests.support.cli.servers import until
 
 HELLO = b"GET /hello HTTP/1.1\r\n\r\n"
 
@@ -48,8 +51,42 @@ async def forever(request: Request) -> Response:
     raise AssertionError
 
 
+ENDED: list[str] = []
+"""The streams that have ended, by what they send."""
+
+
+async def count_up() -> AsyncGenerator[bytes, None]:
+    try:
+        for number in range(3):
+            yield b"%d\n" % number
+    finally:
+        ENDED.append("numbers")
+
+
+async def flood() -> AsyncGenerator[bytes, None]:
+    try:
+        while True:
+            yield b"x" * 2**20
+    finally:
+        ENDED.append("flood")
+
+
+async def wait() -> AsyncGenerator[bytes, None]:
+    try:
+        yield b"first\n"
+        await asyncio.Event().wait()
+    finally:
+        ENDED.append("wait")
+
+
+async def stream(request: Request) -> StreamedResponse:
+    made = {"numbers": count_up, "flood": flood, "wait": wait}[request.path_values["what"]]
+    return StreamedResponse(made())
+
+
 ROUTES = [
     HttpRoute("GET", "/hello", hello),
+    HttpRoute("POST", "/stream/{what}", stream),
     HttpRoute("POST", "/echo/{word}", echo),
     HttpRoute("POST", "/no", no),
     HttpRoute("GET", "/defect", defect),
@@ -206,3 +243,43 @@ def test_too_long_a_socket_name_is_refused_without_descriptor_folder(
     folder.mkdir()
     with pytest.raises(job_socket.SocketNameTooLong, match="longer than the 100 bytes"):
         job_socket.connect_to_job(str(folder), LONGEST_S)
+
+
+def test_a_stream_is_sent_to_its_end(tmp_path: Path) -> None:
+    ENDED.clear()
+    with served(tmp_path, ROUTES) as defects:
+        head, _, body = said(tmp_path, b"POST /stream/numbers HTTP/1.1\r\n\r\n").partition(
+            b"\r\n\r\n"
+        )
+        assert b"Content-Type: text/event-stream; charset=utf-8" in head
+        assert body == b"0\n1\n2\n"
+        assert ENDED == ["numbers"]
+        assert not defects
+
+
+def test_a_stream_ends_with_its_client(tmp_path: Path) -> None:
+    ENDED.clear()
+    with served(tmp_path, ROUTES) as defects:
+        with job_socket.connect_to_job(str(tmp_path), LONGEST_S) as connection:
+            connection.sendall(b"POST /stream/wait HTTP/1.1\r\n\r\n")
+            received = b""
+            while not received.endswith(b"first\n"):
+                received += connection.recv(65536)
+            assert not ENDED
+        until(lambda: ENDED == ["wait"])
+        assert is_well(tmp_path)
+        assert not defects
+
+
+def test_a_client_that_reads_nothing_of_a_stream_is_disconnected(tmp_path: Path) -> None:
+    ENDED.clear()
+    limits = ServerLimits(stall_s=0.1)
+    with (
+        served(tmp_path, ROUTES, limits) as defects,
+        job_socket.connect_to_job(str(tmp_path), LONGEST_S) as connection,
+    ):
+        connection.sendall(b"POST /stream/flood HTTP/1.1\r\n\r\n")
+        until(lambda: ENDED == ["flood"])
+        assert rest(connection).startswith(b"HTTP/1.1 200 OK")
+        assert is_well(tmp_path)
+        assert not defects

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.cli.control.http_messages import Request
+from headrace.cli.control.http_messages import Request, Response
 from headrace.cli.metrics.exposition import JobCollector
 from headrace.cli.metrics.metric_table import METRICS
 from headrace.cli.metrics.monitoring_server import build_monitoring_routes
@@ -201,6 +201,7 @@ def health(job: Job, at_s: float) -> dict[str, tuple[int, bytes]]:
         said = {}
         for path in ("/ready", "/live"):
             response = await answers[path](Request("GET", path))
+            assert isinstance(response, Response)
             said[path] = response.status, response.body
         job.stop()
         await running

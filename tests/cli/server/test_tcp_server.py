@@ -10,14 +10,19 @@ import re
 import socket
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.cli.control.http_messages import Request, Response, make_response
+from headrace.cli.control.http_messages import (
+    Request,
+    Response,
+    StreamedResponse,
+    make_response,
+)
 from headrace.cli.control.http_server import HttpRoute
 from headrace.cli.metrics.tcp_port import open_port
 from headrace.cli.server.access_tokens import AccessTokens
@@ -39,9 +44,29 @@ async def send_much(request: Request) -> Response:
     return Response(200, b"x" * MEGABYTES * 2**20)
 
 
+STREAMS: list[str] = []
+"""The streams that have begun and ended."""
+
+
+async def send_events(size: int) -> AsyncGenerator[bytes, None]:
+    STREAMS.append("begins")
+    try:
+        while True:
+            yield b"event: job\ndata: {}\n\n" * size
+            await asyncio.sleep(0 if size > 1 else 0.01)
+    finally:
+        STREAMS.append("ends")
+
+
+async def stream(request: Request) -> StreamedResponse:
+    """Answer with a stream without end, slowly or as fast as it is read."""
+    return StreamedResponse(send_events(2**16 if request.body.get("much") else 1))
+
+
 ROUTES = [
     HttpRoute("GET", "/v1/jobs", show_request),
     HttpRoute("POST", "/v1/jobs", show_request),
+    HttpRoute("POST", "/v1/events", stream, is_reading=True),
     HttpRoute("GET", "/v1/much", send_much),
 ]
 
@@ -258,6 +283,53 @@ def test_slow_clients_are_disconnected() -> None:
             connection.sendall(f"GET /v1/much HTTP/1.1\r\n{head}".encode())
             threading.Event().wait(1.0)
             assert len(read_to_end(connection)) < MEGABYTES * 2**20
+
+
+def request_stream(token: str, body: bytes = b"{}") -> bytes:
+    """The bytes of a request for a stream."""
+    head = f"Host: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json"
+    return (
+        f"POST /v1/events HTTP/1.1\r\n{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    )
+
+
+@pytest.mark.parametrize("token", [OWNER, VIEWER])
+def test_a_stream_goes_on_until_its_viewer_disconnects(token: str) -> None:
+    STREAMS.clear()
+    with serving(TcpLimits(idle_s=0.1)) as (port, log):
+        with socket.create_connection(("127.0.0.1", port), LONGEST_S) as connection:
+            connection.sendall(request_stream(token))
+            received = b""
+            while received.count(b"event: job\n") < 50:
+                received += (piece := connection.recv(65536))
+                assert piece
+            assert received.startswith(b"HTTP/1.1 200 OK")
+            assert b"Content-Type: text/event-stream; charset=utf-8" in received
+            assert STREAMS == ["begins"]
+        until(lambda: STREAMS == ["begins", "ends"])
+        until(lambda: len(log.lines) == 1)
+    (line,) = log.lines
+    assert (line["path"], line["status"]) == ("/v1/events", 200)
+    assert line["bytes"] > 50
+
+
+def test_a_stream_needs_a_token_and_our_own_page(server: tuple[int, Lines]) -> None:
+    assert send(server[0], "POST", "/v1/events")[0] == 401
+    posted = bearer(VIEWER, Content_Type="application/json", Origin="http://evil.example")
+    assert send(server[0], "POST", "/v1/events", posted, b"{}")[0] == 403
+    plain = bearer(VIEWER, Content_Type="text/plain")
+    assert send(server[0], "POST", "/v1/events", plain, b"{}")[0] == 415
+
+
+def test_a_viewer_that_reads_nothing_of_a_stream_is_disconnected() -> None:
+    STREAMS.clear()
+    with (
+        serving(TcpLimits(stall_s=0.2)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), LONGEST_S) as connection,
+    ):
+        connection.sendall(request_stream(OWNER, b'{"much": true}'))
+        until(lambda: STREAMS == ["begins", "ends"])
+        assert read_to_end(connection).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_there_are_only_so_many_connections() -> None:

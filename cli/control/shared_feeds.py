@@ -1,0 +1,98 @@
+"""Feeds of events, each of which runs once while anybody looks, whatever the number of viewers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Hashable, Mapping
+from dataclasses import field
+from typing import Any, TypeAlias
+
+from headrace.cli.control.event_streams import EventMailbox, StreamEvent, build_error_event
+from headrace.cli.control.http_messages import RequestError, StreamedResponse
+from headrace.core.types.lazy_dataclass import dataclass
+
+MAX_STREAMS = 100
+
+Publish: TypeAlias = "Callable[[StreamEvent], None]"
+Feed: TypeAlias = "Callable[[Publish], Coroutine[Any, Any, None]]"
+"""A coroutine that publishes events until it is cancelled."""
+
+
+@dataclass(slots=True)
+class _RunningFeed:
+    mailboxes: set[EventMailbox] = field(default_factory=set)
+    latest: StreamEvent | None = None
+    """The newest event, for a stream that comes later; rows are not repeated."""
+    task: asyncio.Task[None] | None = None
+
+    def publish(self, event: StreamEvent) -> None:
+        """Pass an event to all streams of the feed."""
+        self.latest = None if event.kind == "rows" else event
+        for mailbox in self.mailboxes:
+            mailbox.put(event)
+
+
+@dataclass(slots=True)
+class SharedFeeds:
+    """The feeds that run, and the streams that get their events."""
+
+    report_bug: Callable[[BaseException], None]
+    _feeds: dict[Hashable, _RunningFeed] = field(default_factory=dict)
+    _streams: set[EventMailbox] = field(default_factory=set)
+
+    def open_stream(self, feeds: Mapping[Hashable, Feed]) -> StreamedResponse:
+        """Return the stream of the events of feeds. Raises RequestError.
+
+        Each feed has a key: those of the same key are one, which runs while it has streams.
+        """
+        if len(self._streams) >= MAX_STREAMS:
+            message = f"there are {MAX_STREAMS} streams already"
+            raise RequestError(503, "busy", message, "close one, then try again")
+        return StreamedResponse(self._iterate(feeds))
+
+    async def _iterate(self, feeds: Mapping[Hashable, Feed]) -> AsyncGenerator[bytes, None]:
+        mailbox = EventMailbox()
+        self._streams.add(mailbox)
+        try:
+            for key, feed in feeds.items():
+                self._subscribe(mailbox, key, feed)
+            while data := await mailbox.take():
+                yield data
+        finally:
+            self._streams.discard(mailbox)
+            for key in feeds:
+                self._unsubscribe(mailbox, key)
+
+    def close(self, *last: StreamEvent) -> None:
+        """End all streams, after these events."""
+        for mailbox in self._streams:
+            for event in last:
+                mailbox.put(event)
+            mailbox.close()
+
+    def _subscribe(self, mailbox: EventMailbox, key: Hashable, feed: Feed) -> None:
+        running = self._feeds.get(key)
+        if running is None:
+            running = self._feeds[key] = _RunningFeed()
+            running.task = asyncio.create_task(self._run(running, feed))
+        running.mailboxes.add(mailbox)
+        if running.latest is not None:
+            mailbox.put(running.latest)
+
+    async def _run(self, running: _RunningFeed, feed: Feed) -> None:
+        try:
+            await feed(running.publish)
+        except Exception as error:
+            self.report_bug(error)
+            what = f"a bug in headrace: {type(error).__name__}"
+            running.publish(build_error_event("defect", what))
+
+    def _unsubscribe(self, mailbox: EventMailbox, key: Hashable) -> None:
+        running = self._feeds.get(key)
+        if running is None:
+            return
+        running.mailboxes.discard(mailbox)
+        if not running.mailboxes:
+            del self._feeds[key]
+            if running.task is not None:
+                running.task.cancel()

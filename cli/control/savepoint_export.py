@@ -109,7 +109,7 @@ def export_savepoint(
         "number": number,
         "to": to,
     }
-    command = [sys.executable, "-m", __name__, orjson.dumps(wanted).decode()]
+    command = [sys.executable, "-P", "-m", __name__, orjson.dumps(wanted).decode()]
     # In a session of its own: Ctrl-C goes to the job, which decides whether to end the process.
     with subprocess.Popen(
         command,

@@ -54,8 +54,11 @@ def check_system() -> None:
 
 
 def start_job(arguments: Sequence[str], log: str, folder: str) -> JobProcess:
-    """Start `headrace ARGUMENTS`, in a session of its own. Raises OSError."""
-    command = [sys.executable, "-m", "headrace.cli", *arguments]
+    """Start `headrace ARGUMENTS`, in a session of its own. Raises OSError.
+
+    -P: Python files next to the pipelines must not take the place of modules.
+    """
+    command = [sys.executable, "-P", "-m", "headrace.cli", *arguments]
     with open(log, "ab", buffering=0) as output:
         child = subprocess.Popen(
             command,

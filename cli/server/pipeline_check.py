@@ -29,7 +29,7 @@ class CheckFailed(Exception):
 
 async def check_pipelines(requests: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """Check pipelines. Raises CheckFailed."""
-    command, pipe = (sys.executable, "-m", __name__), asyncio.subprocess.PIPE
+    command, pipe = (sys.executable, "-P", "-m", __name__), asyncio.subprocess.PIPE
     async with MAX_RUNNING:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=pipe, stdout=pipe, stderr=pipe

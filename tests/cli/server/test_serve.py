@@ -23,6 +23,7 @@ def home(tmp_path: Path) -> Iterator[ServedFolder]:
 
 
 def test_a_server_runs_what_ran_and_not_what_was_stopped(home: ServedFolder) -> None:
+    (home.path / "queue.py").write_text("raise ImportError('not the standard library')\n")
     home.write("a")
     home.write("b")
     server = home.start()

@@ -71,7 +71,7 @@ class ServedFolder:
         """Start a server; what it prints goes into a file."""
         with (self.path / "server.txt").open("a") as output:
             server = start_headrace(
-                "serve", str(self.path), *options, stdout=output, stderr=output, text=True
+                "serve", ".", *options, cwd=self.path, stdout=output, stderr=output, text=True
             )
         self._servers.append(limited(server, 2 * LONGEST_S))
         return server

@@ -63,12 +63,19 @@ MODULES = [
 ]
 
 
+@cache
+def find_imports(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """The import statements of a module, those inside functions included."""
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    return tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+
+
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in find_imports(path):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: relative import"
             yield node.module or ""
-        elif isinstance(node, ast.Import):
+        else:
             yield from (alias.name for alias in node.names)
 
 
@@ -145,7 +152,7 @@ def import_graph() -> dict[str, set[str]]:
     graph = {}
     for module, path in paths.items():
         graph[module] = set[str]()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in find_imports(path):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"

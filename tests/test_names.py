@@ -73,10 +73,10 @@ def parse(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text("utf-8"))
 
 
-def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(parse(path)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+@cache
+def definitions(path: Path) -> tuple[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return tuple(node for node in ast.walk(parse(path)) if isinstance(node, kinds))
 
 
 def test_modules_and_functions_are_named_by_more_than_a_participle() -> None:

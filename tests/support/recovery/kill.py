@@ -30,6 +30,7 @@ from headrace.state.storage.local_disk import LocalDisk
 from tests.support.cli.command_process import start_headrace
 from tests.support.cli.processes import limited
 from tests.support.cli.worker_failures import LOSS, WorkerFailures
+from tests.support.cli.worker_jobs import AT_ONCE
 from tests.support.recovery.kill_times import moments
 from tests.support.recovery.killed_job import RATE, Output, write_job
 
@@ -105,8 +106,8 @@ class Killed:
         return is_done and not (self.folder / ".headrace/killed/finished").exists()
 
     def finish(self) -> None:
-        """Run it to its end: all is there, and nothing else."""
-        status = self._ended(self._begun())
+        """Run it to its end, without waiting for the rate: all is there, and nothing else."""
+        status = self._ended(self._begun(*AT_ONCE))
         assert status == 0, self.said
         self.end()
 
@@ -121,12 +122,10 @@ class Killed:
         """The time after which a life is ended: workers take time to start, and to start again."""
         return LONGEST_S if self.workers == 1 else 10 * LONGEST_S
 
-    def _begun(self) -> subprocess.Popen[str]:
+    def _begun(self, *options: str) -> subprocess.Popen[str]:
+        command = ("run", "p.yaml", *self.failures.draw_options(self.workers), *options)
         with (self.folder / "said").open("w") as said:
-            options = self.failures.draw_options(self.workers)
-            process = start_headrace(
-                "run", "p.yaml", *options, cwd=self.folder, stderr=said, text=True
-            )
+            process = start_headrace(*command, cwd=self.folder, stderr=said, text=True)
         return limited(process, 100 * LONGEST_S)
 
     def _asks(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.support.cli.worker_jobs import (
     AT_ONCE,
+    LONGEST_S,
     read_events,
     read_rows,
     running_job,
@@ -71,7 +72,7 @@ def kill(folder: Path, worker: int, restarts: int) -> None:
 
 def check_job(folder: Path, job: subprocess.Popen[str], restarts: int) -> None:
     """Check that the job ends, without having restarted as a whole."""
-    assert job.wait(60) == 0
+    assert job.wait(LONGEST_S) == 0
     assert not read_events(folder, "restarting")
     assert len(read_events(folder, "worker_started")) == 2 + restarts
 
@@ -103,11 +104,11 @@ def test_a_lost_worker_ends_a_job_that_does_not_restart(tmp_path: Path) -> None:
     with running_job(tmp_path, FILTERED) as job:
         wait_for_events(tmp_path, "checkpoint", 2)
         os.kill(read_events(tmp_path, "worker_started")[0]["pid"], signal.SIGKILL)
-        assert job.wait(60) == 1
+        assert job.wait(LONGEST_S) == 1
     (failure,) = read_events(tmp_path, "failure")
     assert failure["message"] == "worker 1 was lost: it was killed by SIGKILL"
     with running_job(tmp_path, FILTERED, arguments=AT_ONCE) as job:
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert sorted(row["x"] for row in read_rows(tmp_path / "out")) == list(range(0, 24000, 2))
 
 
@@ -118,7 +119,7 @@ def test_a_job_is_stopped_while_its_regions_wait_to_restart(tmp_path: Path) -> N
         os.kill(read_events(tmp_path, "worker_started")[1]["pid"], signal.SIGKILL)
         wait_for_events(tmp_path, "worker_lost", 1)
         job.send_signal(signal.SIGINT)
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     with running_job(tmp_path, FILTERED, arguments=AT_ONCE) as job:
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert sorted(row["x"] for row in read_rows(tmp_path / "out")) == list(range(0, 24000, 2))

@@ -1,14 +1,14 @@
 """The limits of lookups, which hold over all worker processes of a job."""
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from tests.support.cli.command_process import run_headrace
 
 ENRICHED = """\
 name: enriched
@@ -75,13 +75,7 @@ def test_workers_share_the_concurrent_calls_of_a_lookup(tmp_path: Path, calls: i
         url = f"http://127.0.0.1:{server.server_port}"
         text = ENRICHED.replace("URL", url).replace("CALLS", str(calls))
         (tmp_path / "job.yaml").write_text(text)
-        done = subprocess.run(
-            [sys.executable, "-m", "headrace.cli", "run", "job.yaml"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = run_headrace("run", "job.yaml", cwd=tmp_path)
         server.shutdown()
     assert done.returncode == 0, done.stderr
     written = "".join(file.read_text() for file in (tmp_path / "out").glob("*.jsonl"))

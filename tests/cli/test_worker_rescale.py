@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 from tests.support.cli.worker_jobs import (
+    LONGEST_S,
     check_totals,
     fetch_job,
     is_alive,
@@ -48,7 +49,7 @@ def test_workers_without_subtasks_start_when_a_rescale_gives_them_some(tmp_path:
         rescale(tmp_path, "--parallelism", "2")
         wait_for_rows(tmp_path, "summed", 100, attempt=2)
         assert run_command(tmp_path, "stop", "summed").returncode == 0
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert len(read_events(tmp_path, "worker_started")) == 3
     assert [each["workers"] for each in read_events(tmp_path, "rescaled")] == [3]
     check_totals(tmp_path, keys=50)
@@ -82,7 +83,7 @@ def test_a_running_job_changes_its_workers_and_the_parallelism_follows(tmp_path:
         }
         wait_for_rows(tmp_path, "summed", 100, attempt=6)
         assert run_command(tmp_path, "stop", "summed").returncode == 0
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert len(read_events(tmp_path, "worker_lost")) == 1
     assert [each["workers"] for each in read_events(tmp_path, "rescaled")] == [2, 3, 1, 2]
     check_totals(tmp_path, keys=50)
@@ -117,7 +118,7 @@ def test_a_new_worker_that_dies_as_its_subtasks_start_is_replaced_at_the_new_siz
         wait_for_rows(tmp_path, "summed", 100, attempt=3)
         assert set(fetch_job(tmp_path, "summed")["parallelism"].values()) == {2}
         assert run_command(tmp_path, "stop", "summed").returncode == 0
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert (tmp_path / "fired").exists()
     assert len(read_events(tmp_path, "worker_lost")) == 1
     assert [each["workers"] for each in read_events(tmp_path, "rescaled")] == [2]

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.state.savepoints.savepoint import open_savepoint
 from tests.support.cli.worker_jobs import (
+    LONGEST_S,
     check_totals,
     read_events,
     read_rows,
@@ -61,7 +62,7 @@ def test_a_savepoint_is_taken_once_more_after_the_restart(tmp_path: Path) -> Non
         (restarting,) = read_events(tmp_path, "restarting")
         wait_for_rows(tmp_path, "saved", 1000, attempt=2)
         assert run_command(tmp_path, "stop", "saved").returncode == 0
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert "worker 2" in restarting["message"]
     check_savepoint(tmp_path, saved, 1)
     check_totals(tmp_path, keys=50)
@@ -74,7 +75,7 @@ def test_a_savepoint_is_taken_once_more_after_the_restart_of_a_region(tmp_path: 
         assert len(read_events(tmp_path, "region_restarted")) == 1
         wait_for_rows(tmp_path, "saved", 1000)
         assert run_command(tmp_path, "stop", "saved").returncode == 0
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert not read_events(tmp_path, "restarting")
     check_savepoint(tmp_path, saved, 2)
     numbers = [row["x"] for row in read_rows(tmp_path / "kept")]
@@ -85,7 +86,7 @@ def test_the_checkpoint_of_a_stop_is_taken_once_more(tmp_path: Path) -> None:
     with running_job(tmp_path, SUMMED, FAULT) as job:
         wait_for_rows(tmp_path, "saved", 1000)
         stopped = run_command(tmp_path, "stop", "saved", "--savepoint")
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert len(read_events(tmp_path, "restarting")) == 1
     check_savepoint(tmp_path, stopped, 1)
     (summary,) = read_events(tmp_path, "summary")
@@ -100,7 +101,7 @@ def test_a_savepoint_of_a_job_that_does_not_restart_fails(
     with running_job(tmp_path, text, FAULT) as job:
         wait_for_rows(tmp_path, "saved", 1000)
         failed = run_command(tmp_path, command[0], "saved", *command[1:])
-        assert job.wait(60) == 1
+        assert job.wait(LONGEST_S) == 1
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "saved: the job has failed: " in failed.stderr
     assert "worker 2" in failed.stderr

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.support.cli.command_process import run_headrace
 from tests.support.cli.worker_jobs import (
+    LONGEST_S,
     read_events,
     read_rows,
     running_job,
@@ -144,7 +145,7 @@ def test_a_step_with_a_slot_has_a_process_of_its_own(tmp_path: Path) -> None:
         assert wait_for_workers(tmp_path, second)[2] == {"mapped"}
         wait_for_rows(tmp_path, 8)
         ask(tmp_path, "stop", "slotted")
-        assert job.wait(180) == 0
+        assert job.wait(LONGEST_S) == 0
     assert second[1] == first[1]
     assert {second[2]} <= check_rows(tmp_path, 8) <= {first[2], second[2]}
 
@@ -157,7 +158,7 @@ def test_savepoints_resume_with_slots_and_without(tmp_path: Path) -> None:
         with running_job(tmp_path, text, arguments=resumed) as job:
             wait_for_rows(tmp_path, files)
             resumed = ("--from-savepoint", ask(tmp_path, "stop", "slotted", "--savepoint"))
-            assert job.wait(180) == 0
+            assert job.wait(LONGEST_S) == 0
     check_rows(tmp_path, 6)
 
 
@@ -173,4 +174,4 @@ def test_a_lost_worker_is_not_listed(tmp_path: Path) -> None:
         wait_for_events(tmp_path, "worker_lost", 1)
         assert wait_for_workers(tmp_path, {2: pids[2]}) == {2: {"numbers", "kept"}}
         ask(tmp_path, "stop", "slotted")
-        assert job.wait(180) == 0
+        assert job.wait(LONGEST_S) == 0

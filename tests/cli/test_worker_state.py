@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.cli.worker_jobs import (
+    LONGEST_S,
     check_totals,
     read_events,
     run_command,
@@ -36,6 +37,6 @@ def test_a_successor_does_not_take_rows_that_no_checkpoint_has(tmp_path: Path) -
         assert run_command(tmp_path, "savepoint", "spilling").returncode == 0
         wait_for_rows(tmp_path, "spilling", 10000, attempt=2)
         run_command(tmp_path, "stop", "spilling")
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert [e["worker"] for e in read_events(tmp_path, "worker_started")] == [1, 2, 2]
     check_totals(tmp_path, keys=5000)

@@ -12,6 +12,7 @@ import pytest
 from tests.support.cli.command_process import run_headrace
 from tests.support.cli.worker_jobs import (
     AT_ONCE,
+    LONGEST_S,
     is_alive,
     read_events,
     read_rows,
@@ -113,7 +114,7 @@ def test_two_workers_give_the_rows_of_one_process(tmp_path: Path, parallelism: s
         write_inputs(folder)
         (folder / "windowed.yaml").write_text(WINDOWED)
         options = ("--workers", workers, "--parallelism", parallelism)
-        done = run_headrace("run", "windowed.yaml", *options, cwd=folder, timeout=120)
+        done = run_headrace("run", "windowed.yaml", *options, cwd=folder, timeout=LONGEST_S)
         assert done.returncode == 0, done.stderr
         rows[workers] = [canonical(read_rows(folder / name)) for name in ("all", "totals")]
         assert "mapped by" in done.stdout
@@ -145,7 +146,7 @@ def test_a_job_goes_on_after_its_workers_were_killed(tmp_path: Path) -> None:
             os.kill(read_events(tmp_path, "worker_started")[-1]["pid"], signal.SIGKILL)
             wait_for_events(tmp_path, "worker_lost", kill + 1)
         wait_for_events(tmp_path, "worker_started", 5)
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     check_counted_rows(tmp_path)
 
 
@@ -157,7 +158,7 @@ def test_workers_end_when_their_coordinator_is_killed(tmp_path: Path) -> None:
         os.kill(job.pid, signal.SIGKILL)
         wait_for(lambda: not any(map(is_alive, pids)), "the end of the workers")
     with running_job(tmp_path, COUNTED, arguments=AT_ONCE) as job:
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     check_counted_rows(tmp_path)
 
 
@@ -168,7 +169,7 @@ def test_a_stopped_worker_is_waited_for(tmp_path: Path) -> None:
         os.kill(stopped, signal.SIGSTOP)
         time.sleep(2)
         os.kill(stopped, signal.SIGCONT)
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert not read_events(tmp_path, "worker_lost")
     check_counted_rows(tmp_path)
 
@@ -176,14 +177,14 @@ def test_a_stopped_worker_is_waited_for(tmp_path: Path) -> None:
 def test_a_child_that_user_code_forked_does_not_hide_the_end_of_its_worker(tmp_path: Path) -> None:
     (tmp_path / "forking.py").write_text(FORK)
     with running_job(tmp_path, FORKING) as job:
-        assert job.wait(100) == 0
+        assert job.wait(LONGEST_S) == 0
     assert len(read_events(tmp_path, "worker_lost")) == 1
     assert sorted(row["x"] for row in read_rows(tmp_path / "out")) == list(range(3000))
 
 
 def test_a_fault_kills_the_worker_that_it_names(tmp_path: Path) -> None:
     with running_job(tmp_path, COUNTED, fault="worker 2: snapshot.acknowledging:3") as job:
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     (lost,) = read_events(tmp_path, "worker_lost")
     assert lost["worker"] == 2
     assert "SIGKILL" in lost["message"]
@@ -193,8 +194,8 @@ def test_a_fault_kills_the_worker_that_it_names(tmp_path: Path) -> None:
 
 def test_a_fault_kills_the_coordinator_that_it_names(tmp_path: Path) -> None:
     with running_job(tmp_path, COUNTED, fault="coordinator: manifest.after:2") as job:
-        assert job.wait(60) == -signal.SIGKILL
+        assert job.wait(LONGEST_S) == -signal.SIGKILL
     assert not read_events(tmp_path, "worker_lost")
     with running_job(tmp_path, COUNTED, arguments=AT_ONCE) as job:
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     check_counted_rows(tmp_path)

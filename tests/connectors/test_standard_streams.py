@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SplitFinished, SplitReader
 from headrace.core.api.splits import Split
 from headrace.core.plan import nodes
+from tests.support.cli.command_process import start_headrace
 from tests.support.file_pipelines import JOB, connectors_of, run
 from tests.support.runtime.memory_pipelines import plan_of
 
@@ -279,11 +279,10 @@ sinks:
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """The command, its standard output and error in pipes."""
-    command = [sys.executable, "-m", "headrace.cli", "run", "endless.yaml", *arguments]
     (folder / "endless.yaml").write_text(ENDLESS)
-    return subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE
-    )
+    pipe = subprocess.PIPE
+    command = ("run", "endless.yaml", *arguments)
+    return start_headrace(*command, cwd=folder, stdout=pipe, stderr=pipe, stdin=pipe)
 
 
 def test_a_reader_that_goes_away_ends_the_job_in_peace(tmp_path: Path) -> None:
@@ -312,9 +311,11 @@ def test_a_killed_run_leaves_nothing_that_is_seen(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
 def test_a_full_standard_output_fails_the_job(tmp_path: Path) -> None:
     (tmp_path / "endless.yaml").write_text(ENDLESS)
-    command = [sys.executable, "-m", "headrace.cli", "run", "endless.yaml"]
     with open("/dev/full", "wb") as full:
-        ran = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert ran.returncode == 1
-    assert "cannot write to standard output: no space left on device" in ran.stderr
+        process = start_headrace(
+            "run", "endless.yaml", cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert "cannot write to standard output: no space left on device" in err
     assert list((tmp_path / "out").iterdir()) == []

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.support.cli.worker_jobs import read_events, running_job, wait_for, wait_for_events
+from tests.support.cli.worker_jobs import (
+    LONGEST_S,
+    read_events,
+    running_job,
+    wait_for,
+    wait_for_events,
+)
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.topics import Topics
 
@@ -49,7 +55,7 @@ def test_each_row_is_there_once_and_no_transaction_stays_open(
         for topic in (first, second):
             wait_for(partial(has_rows, topics, topic, len(numbers)), f"rows of {topic}")
         job.send_signal(signal.SIGINT)
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert not read_events(tmp_path, "restarting")
     for topic in (first, second):
         assert sorted(value or b"" for value in topics.values(topic)) == numbers

@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from tests.support.cli.worker_jobs import read_events, running_job, wait_for, wait_for_events
+from tests.support.cli.worker_jobs import (
+    LONGEST_S,
+    read_events,
+    running_job,
+    wait_for,
+    wait_for_events,
+)
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.topics import Record, Topics
 
@@ -81,7 +87,7 @@ def test_rows_of_partitions_on_different_workers_are_counted_once(
         wait_for_events(tmp_path, "worker_started", 3)
         wait_for(partial(has_totals, topics, counts, ROWS), "the second half")
         job.send_signal(signal.SIGINT)
-        assert job.wait(60) == 0
+        assert job.wait(LONGEST_S) == 0
     assert sorted(row["id"] for row in parse(topics.read(all_rows))) == [*range(ROWS)]
     totals: dict[int, tuple[int, int]] = {}
     for row in parse(topics.read(counts)):

@@ -24,7 +24,7 @@ RUN = (*HEADRACE, "run")
 CONTROL = re.compile(r"\x1b\[(\d*)([A-Za-z])|\r\n|\n|\r")
 
 
-LONGEST_S = 60.0
+LONGEST_S = 600.0
 
 
 def limited(process: subprocess.Popen[T], longest_s: float = LONGEST_S) -> subprocess.Popen[T]:
@@ -124,7 +124,7 @@ class OnTerminal:
         while self._more():
             pass
         os.close(self._terminal)
-        return self.process.wait(60)
+        return self.process.wait(LONGEST_S)
 
     def _more(self) -> bool:
         try:

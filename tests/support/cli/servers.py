@@ -20,7 +20,7 @@ from headrace.cli.server.server_folder import ServerFolder
 from tests.support.cli.command_process import run_headrace, start_headrace
 from tests.support.cli.processes import limited
 
-LONGEST_S = 60.0
+LONGEST_S = 600.0
 PAUSE_S = 0.05
 
 ENDLESS = """\

@@ -16,6 +16,9 @@ from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.support.cli.command_process import run_headrace, start_headrace
 
+LONGEST_S = 600.0
+"""Far longer than anything takes on a busy machine."""
+
 AT_ONCE = ("--set", "sources.numbers.generate.rate=10000000/s")
 """Options of a run that computes its remaining numbers without waiting."""
 
@@ -61,7 +64,7 @@ def read_events(folder: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + LONGEST_S
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
@@ -77,7 +80,7 @@ def start_command(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_headrace(*arguments, cwd=folder, timeout=120)
+    return run_headrace(*arguments, cwd=folder, timeout=LONGEST_S)
 
 
 def fetch_job(folder: Path, name: str) -> dict[str, Any]:

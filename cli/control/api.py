@@ -33,6 +33,7 @@ def build_routes(control: JobControl) -> list[HttpRoute]:
         HttpRoute("GET", "/v1/job", api.job),
         HttpRoute("GET", "/v1/statistics", api.statistics),
         HttpRoute("GET", "/v1/findings", api.findings),
+        HttpRoute("GET", "/v1/graph", api.graph),
         HttpRoute("GET", "/v1/checkpoints", api.checkpoints),
         HttpRoute("GET", "/v1/metrics", api.metrics),
         HttpRoute("POST", "/v1/savepoints", api.savepoint),
@@ -62,6 +63,12 @@ class ApiHandlers:
         """Answer with what holds the output of the job back."""
         diagnosis = self.control.summary.diagnosis
         return make_response(200, build_findings_document(self.control.job, diagnosis))
+
+    async def graph(self, request: Request) -> Response:
+        """Answer with the plan, and where its parts are in a drawing."""
+        from headrace.core.plan.explain import build_graph_document
+
+        return make_response(200, build_graph_document(self.control.job.plan))
 
     async def checkpoints(self, request: Request) -> Response:
         """Answer with the last checkpoints of this run, the newest first."""

@@ -28,6 +28,8 @@ FIELDS_OF_RUNNING = (
     "rows_out",
     "in_per_s",
     "out_per_s",
+    "lag_s",
+    "last_failure",
     "workers",
 )
 """The fields of a job's own answer that the list has as well."""

@@ -21,7 +21,7 @@ from headrace.core.coordination.events import (
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.job.job import Job
 from headrace.core.types.lazy_dataclass import dataclass
-from headrace.core.worker.statistics import PartCounts
+from headrace.core.worker.statistics import PartCounts, compute_lag_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class JobSummary:
     checkpoint: Mapping[str, object] | None = None
     failed_checkpoint: Mapping[str, object] | None = None
     """The last checkpoint, if it has failed."""
+    last_failure: Mapping[str, object] | None = None
+    """The last failure of this run, after which the job has restarted."""
     diagnosis: JobDiagnosis = field(default_factory=JobDiagnosis)
     _began_s: float = field(default_factory=time.monotonic)
     _samples: deque[tuple[float, Mapping[str, PartCounts]]] = field(
@@ -66,6 +68,7 @@ class JobSummary:
                 self.failed_checkpoint = {"number": number, "time": format_now(), "message": why}
             case JobRestarting(failure) | RegionsRestarting(failure):
                 self.diagnosis.last_failure = failure.message
+                self.last_failure = {"time": format_now(), **build_failure_document(failure)}
             case JobResumed(number, taken_at):
                 self.checkpoint = {"number": number, "time": taken_at}
 
@@ -98,6 +101,8 @@ class JobSummary:
             "uptime_s": round(time.monotonic() - self._began_s, 3),
             "attempt": job.attempt_number,
             "failure": job.failure and build_failure_document(job.failure),
+            "last_failure": self.last_failure,
+            "lag_s": _compute_lag_s(job, look),
             "checkpoint": self.checkpoint,
             "failed_checkpoint": self.failed_checkpoint,
             "parallelism": parallelism,
@@ -111,3 +116,10 @@ class JobSummary:
             ],
             **build_progress_document(look),
         }
+
+
+def _compute_lag_s(job: Job, look: JobProgress) -> float | None:
+    """Return how far the wall clock is ahead of the slowest watermark."""
+    now_us = job.spec.operator_context.now_us()
+    lags = (compute_lag_s(part.counts.watermark_us, now_us) for part in look.parts)
+    return max((lag for lag in lags if lag is not None), default=None)

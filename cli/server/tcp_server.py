@@ -14,12 +14,14 @@ does not read the answer, is closed.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from logging.handlers import RotatingFileHandler
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -62,6 +64,9 @@ CONTENT_TYPES = {
 }
 """The files of the page that are served, by their suffixes."""
 
+ROLE_HEADER = "Headrace-Role"
+"""The role of the token, which the page need not guess."""
+
 SECURITY_HEADERS = {
     "Server": "headrace",
     "Cache-Control": "no-store",
@@ -84,6 +89,25 @@ class TcpLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file of the page, as it is and compressed."""
+
+    plain: Response
+    compressed: Response
+
+    @classmethod
+    def build(cls, data: bytes, kind: str) -> PageFile:
+        """Build both answers."""
+        headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        plain = Response(200, data, kind, {"Vary": "Accept-Encoding"})
+        return cls(plain, Response(200, gzip.compress(data, mtime=0), kind, headers))
+
+    def choose(self, accepted: str) -> Response:
+        """Return the answer for a client that accepts these encodings."""
+        return self.compressed if "gzip" in accepted.lower() else self.plain
+
+
+@dataclass(frozen=True, slots=True)
 class TcpServer:
     """Answers requests over TCP."""
 
@@ -91,7 +115,7 @@ class TcpServer:
     tokens: AccessTokens
     hosts: Collection[str]
     """The names of this host that requests may have, beside localhost and addresses."""
-    page: Mapping[str, Response]
+    page: Mapping[str, PageFile]
     """The files of the page, by path."""
     access_log: logging.Handler
     report_bug: Callable[[BaseException], None]
@@ -117,7 +141,7 @@ class TcpServer:
             return await self._send_stream(request, connection, response, role)
         connection.mark_used()
         self._log(request, response.status, len(response.body), role)
-        headers = {**SECURITY_HEADERS, **response.headers, "Content-Type": response.content_type}
+        headers = _build_headers(role, response.content_type, response.headers)
         return web.Response(status=response.status, body=response.body, headers=headers)
 
     async def _send_stream(
@@ -128,8 +152,7 @@ class TcpServer:
         role: Role | None,
     ) -> web.StreamResponse:
         """Send a stream to its end, or until the client disconnects or reads nothing."""
-        headers = {**SECURITY_HEADERS, "Content-Type": stream.content_type}
-        response = web.StreamResponse(headers=headers)
+        response = web.StreamResponse(headers=_build_headers(role, stream.content_type))
         response.force_close()
         size = 0
         connection.stream_task = asyncio.current_task()
@@ -154,7 +177,7 @@ class TcpServer:
         check_host(head, self.hosts)
         _check_origin(head)
         if request.method in READING_METHODS and head.path in self.page:
-            return self.page[head.path]
+            return self.page[head.path].choose(head.headers.get("accept-encoding", ""))
         if role is None:
             hint = "send the token of the server's URL: Authorization: Bearer TOKEN"
             raise RequestError(401, "no_token", "wanted a valid token", hint)
@@ -246,14 +269,14 @@ class _Connection(RequestHandler):
             self.transport.abort()
 
 
-def load_page(folder: str = PAGE) -> dict[str, Response]:
+def load_page(folder: str = PAGE) -> dict[str, PageFile]:
     """Load the files of the page; index.html is the file of `/`."""
     files = {}
     for name in os.listdir(folder):
         kind = CONTENT_TYPES.get(os.path.splitext(name)[1])
         if kind is not None:
             with open(os.path.join(folder, name), "rb") as file:
-                files[f"/{name}"] = Response(200, file.read(), kind)
+                files[f"/{name}"] = PageFile.build(file.read(), kind)
     return {**files, "/": files["/index.html"]}
 
 
@@ -284,6 +307,14 @@ async def run_tcp_server(
         listening.close()
         await manager.shutdown(1.0)
         server.access_log.close()
+
+
+def _build_headers(
+    role: Role | None, content_type: str, own: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Return the headers of an answer."""
+    role_headers = {} if role is None else {ROLE_HEADER: role}
+    return {**SECURITY_HEADERS, **role_headers, **own, "Content-Type": content_type}
 
 
 def _build_head(request: web.BaseRequest) -> RequestHead:

@@ -11,6 +11,7 @@ from typing import Any
 from headrace.core.pipeline.model import DEFAULT_SLOT
 from headrace.core.plan import describe
 from headrace.core.plan.describe import describe_state
+from headrace.core.plan.graph_layout import lay_out_graph
 from headrace.core.plan.nodes import Append, Edge, Plan, PlanPart, Sink, Source, Step, Task
 from headrace.core.plan.states import StepStateSummary, get_step_state
 from headrace.core.plan.stored_rows import StoredRowSize, measure_stored_rows
@@ -144,7 +145,35 @@ def _part_label_lines(plan: Plan, part: PlanPart) -> list[str]:
 
 
 def _format_json(plan: Plan) -> str:
-    document = {
+    return json.dumps(_build_document(plan), indent=2, ensure_ascii=False) + "\n"
+
+
+def build_graph_document(plan: Plan) -> dict[str, Any]:
+    """Return the plan as plain data, with the places of parts and edges in a drawing.
+
+    parts   as in JSON, each with its task, from 1, its layer and its row
+    edges   as in JSON, each with its kind of rows, whether it is inside a task, and its points
+    """
+    document = _build_document(plan)
+    layout = lay_out_graph(
+        [str(part.name) for part in plan],
+        [(str(edge.producer), str(edge.consumer)) for edge in plan.edges],
+    )
+    chained = {pair for task in plan.tasks for pair in pairwise(task.parts)}
+    numbers = {name: at for at, task in enumerate(plan.tasks, 1) for name in task.parts}
+    for part in document["parts"]:
+        layer, row = layout.positions[part["name"]]
+        part |= {"task": numbers[part["name"]], "layer": layer, "row": row}
+    for edge, shown, path in zip(plan.edges, document["edges"], layout.paths, strict=True):
+        kind = plan.streams[edge.stream].kind
+        shown["changes"] = None if isinstance(kind, Append) else str(kind)
+        shown["inside_task"] = (edge.producer, edge.consumer) in chained
+        shown["points"] = [list(point) for point in path]
+    return {**document, "layers": layout.layers, "rows": layout.rows}
+
+
+def _build_document(plan: Plan) -> dict[str, Any]:
+    return {
         "name": plan.name,
         "key_groups": plan.key_groups,
         "parts": [_part_json(plan, part) for part in plan],
@@ -163,7 +192,6 @@ def _format_json(plan: Plan) -> str:
             for task in plan.tasks
         ],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _part_json(plan: Plan, part: PlanPart) -> dict[str, Any]:

@@ -55,8 +55,9 @@ def is_complete(numbers: list[int]) -> bool:
 class ServedFolder:
     """A folder with pipelines, and the servers of its home."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, longest_s: float = 2 * LONGEST_S) -> None:
         self.path = path
+        self.longest_s = longest_s
         self.folder = ServerFolder(str(path / ".headrace"))
         self.client = ServerClient(self.folder.home)
         self._servers: list[subprocess.Popen[str]] = []
@@ -73,7 +74,7 @@ class ServedFolder:
             server = start_headrace(
                 "serve", ".", *options, cwd=self.path, stdout=output, stderr=output, text=True
             )
-        self._servers.append(limited(server, 2 * LONGEST_S))
+        self._servers.append(limited(server, self.longest_s))
         return server
 
     def printed(self) -> str:
@@ -151,9 +152,9 @@ class ServedFolder:
 
 
 @contextmanager
-def served_folder(path: Path) -> Iterator[ServedFolder]:
-    """A folder whose servers and jobs are killed at the end."""
-    folder = ServedFolder(path)
+def served_folder(path: Path, longest_s: float = 2 * LONGEST_S) -> Iterator[ServedFolder]:
+    """A folder whose servers and jobs are killed at the end; servers after this time."""
+    folder = ServedFolder(path, longest_s)
     try:
         yield folder
     finally:

@@ -236,6 +236,7 @@ class KeyedStateReader:
             )
 
     def _read_sessions(self, pieces: pl.DataFrame) -> pl.DataFrame:
+        pieces = pieces.filter(pl.col(FRAGMENT_END) >= pl.col(FRAGMENT_START))  # without marks
         whole = merge_fragments(pieces, self._inside, self._gap_us)
         bounds = (FRAGMENT_START, FRAGMENT_END)
         merged = self._build_fold(whole).merge(whole, (*self._inside, *bounds))

@@ -101,6 +101,14 @@ def expand_weights(rows: pl.DataFrame) -> pl.DataFrame:
     return repeat_rows(signed)
 
 
+def split_weights(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return each row as often as its weight says, with the weight 1 or -1."""
+    import polars as pl
+
+    weight = pl.when(DELETE).then(-1).otherwise(1).cast(pl.Int64).alias(WEIGHT)
+    return expand_weights(rows).with_columns(weight).drop(DELETE)
+
+
 def make_change_rows(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each copy that is added or removed, with the column CHANGE.
 

@@ -8,6 +8,12 @@ known; then all rows of the key are read.
 With `lateness`, the rows of sessions that have ended are stored for longer. The sessions that have
 been emitted are those that have ended among the stored rows, so they need no state of their own.
 
+What is late, and which sessions there are, does not depend on how rows are cut into batches. Rows
+older than the watermark are taken in the order in which they come, and leave a mark until the next
+watermark: a row that is removed still belongs to its session for the rows that come before then, so
+an update that removes a row and adds another never ends a session between the two. Without
+`lateness`, a session that such rows change is emitted with the next watermark.
+
 Tests: tests/core/operators/sessions/test_table_sessions.py.
 """
 
@@ -17,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import NO_CLOCK_US, SLOT, RunsLayout
-from headrace.core.operators.changelog.weighted_rows import make_change_rows
+from headrace.core.operators.changelog.weighted_rows import make_change_rows, split_weights
 from headrace.core.operators.folds import ROW_TIME, WEIGHTED_ROWS, WeightedFold
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import (
@@ -34,7 +40,9 @@ from headrace.core.operators.sessions.fragments import (
     find_continued,
     merge_fragments,
 )
+from headrace.core.operators.sessions.late_rows import find_late_rows
 from headrace.core.operators.sessions.open_sessions import OPEN_STATE
+from headrace.core.operators.sessions.row_sessions import SessionRules
 from headrace.core.operators.sessions.session_operator import compute_session_delay
 from headrace.core.operators.sessions.session_rows import SessionRowBuilder
 from headrace.core.operators.windows.factory import build_fold
@@ -94,13 +102,16 @@ class TableSessionOperator(ClocklessOperator, WriteThroughOperator):
             self._runs.estimate_deferred_rows(for_lookup=suspects.height > 0)
         )
         if suspects.height:
-            late = self._find_late_rows(rows, suspects)
-            rows = rows.filter(~pl.col(ROW_NUMBER).is_in(late.implode()))
-            if late.len():
-                changes = make_change_rows(frame[late.sort()])
+            if suspects[WEIGHT].min() < -1:  # type: ignore[operator]
+                frame = split_weights(frame)  # some copies may be there, and others not
+                rows = self._number_rows(frame)
+            late = self._find_late_rows(rows)
+            rows = rows.filter(~pl.col(ROW_NUMBER).is_in(late))
+            if late:
+                changes = make_change_rows(frame[sorted(late)])
                 yield from self._context.emit_late_rows(self._late_to, changes)
         if rows.height:
-            yield from self._store_changes(self._fold.begin(rows, self._group_columns))
+            yield from self._store_changes(rows)
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Emit the sessions that have ended."""
@@ -115,10 +126,13 @@ class TableSessionOperator(ClocklessOperator, WriteThroughOperator):
         due = self._runs.take(watermark_us)
         if due is None:
             return
-        pieces = self._merge_pieces([due, self._runs.take_keys(due.select(self._key).unique())])
+        taken = self._runs.take_keys(due.select(self._key).unique())
+        pieces = self._merge_pieces([due, taken]).filter(~_is_mark())
         sessions = self._find_sessions(pieces)
-        self._store_pieces(pieces, sessions)
-        newly = self._has_ended() & (self._compute_close() > before_us)
+        self._store_pieces(pieces, sessions, after_us=watermark_us)
+        newly = self._has_ended()
+        if self._lateness_us:  # changes of sessions that had ended before were emitted at once
+            newly &= self._compute_close() > before_us
         yield from self._emit(sessions.filter(newly))
 
     def _number_rows(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -144,54 +158,90 @@ class TableSessionOperator(ClocklessOperator, WriteThroughOperator):
         """Return whether a session takes no more changes."""
         return self._compute_close() + self._lateness_us <= self._state.clock_us
 
-    def _find_late_rows(self, rows: pl.DataFrame, suspects: pl.DataFrame) -> pl.Series:
-        """Return the numbers of the changes that are too late, among those that would be if they
-        were alone: added rows that no open session contains, and removed ones that are not stored.
+    def _find_late_rows(self, rows: pl.DataFrame) -> list[int]:
+        """Return the numbers of the changes that are too late, as if they came one by one.
+
+        That is added rows that belong to no session, and removed ones that are not stored, if they
+        would be too late alone.
         """
         import polars as pl
 
-        stored = self._merge_pieces(
-            [self._runs.read_keys(suspects.select(self._key).unique(), NO_CLOCK_US)]
+        suspects = rows.filter(self._is_over())
+        keys = suspects.select(self._key).unique()
+        stored = self._merge_pieces([self._runs.read_keys(keys, NO_CLOCK_US)])
+        there = stored.filter(_is_there() | _is_mark()).with_columns(
+            pl.max_horizontal(FRAGMENT_START, FRAGMENT_END).alias(FRAGMENT_END)
         )
-        number, is_added = pl.lit(None, dtype=pl.Int64).alias(ROW_NUMBER), pl.col(WEIGHT) > 0
-        fragments = [
-            suspects.filter(is_added).select(*self._group_columns, ROW_NUMBER),
-            rows.filter(is_added).select(*self._group_columns, number),
-            stored.filter(_is_there()).select(*self._group_columns, number),
-        ]
-        whole = merge_fragments(pl.concat(fragments), self._key, self._gap_us)
-        late = whole.filter(self._is_over())[ROW_NUMBER].drop_nulls()
-        removed = suspects.filter(~is_added)
-        if not removed.height:
-            return late
+        rules = SessionRules(self._gap_us, self._lateness_us, self._state.clock_us, False)
+        # Removed rows leave a mark, too; those that would be late are there before, or are absent.
+        seen = rows.filter((pl.col(WEIGHT) > 0) | ~self._is_over())
+        late = find_late_rows(seen, lambda _: (there,), self._key, rules)
+        on_time = suspects.filter(~pl.col(ROW_NUMBER).is_in(late))
+        return late + self._find_absent_rows(on_time, stored.filter(~_is_mark()))
+
+    def _find_absent_rows(self, suspects: pl.DataFrame, stored: pl.DataFrame) -> list[int]:
+        """Return the numbers of the removed rows that are not there when they are removed."""
+        import polars as pl
+
+        if not (suspects[WEIGHT] < 0).any():
+            return []
         row = (*self._key, FRAGMENT_START, *sorted(self._fold.input_columns - {WEIGHT}))
         columns = (*row, WEIGHT, ROW_NUMBER)
         known = self._fold.unnest_rows(stored, (*self._key, FRAGMENT_START))
-        there = [
-            removed.with_columns(pl.lit(0, dtype=pl.Int64).alias(WEIGHT)).select(columns),
-            rows.filter(is_added, ~pl.col(ROW_NUMBER).is_in(late.implode()))
-            .with_columns(number)
-            .select(columns),
-            known.with_columns(number).select(columns),
+        both = [
+            known.with_columns(pl.lit(-1, dtype=pl.Int64).alias(ROW_NUMBER)).select(columns),
+            suspects.select(columns),
         ]
-        found = pl.concat(there).group_by(row).agg(pl.col(WEIGHT).sum(), ROW_NUMBER)
-        absent = found.filter(pl.col(WEIGHT) <= 0)[ROW_NUMBER].explode().drop_nulls()
-        return pl.concat([late, absent])
+        changes = pl.concat(both).sort(ROW_NUMBER).group_by(row).agg(WEIGHT, ROW_NUMBER)
+        absent = []
+        for weights, numbers in changes.select(WEIGHT, ROW_NUMBER).iter_rows():
+            count = 0
+            for weight, number in zip(weights, numbers, strict=True):
+                if number >= 0 and weight < 0 and count <= 0:
+                    absent.append(number)
+                else:
+                    count += weight
+        return absent
 
-    def _store_changes(self, pieces: pl.DataFrame) -> Iterator[Output]:
-        """Store pieces, and emit the changes of sessions that have ended."""
+    def _store_changes(self, rows: pl.DataFrame) -> Iterator[Output]:
+        """Store changes; with lateness, emit those of sessions that have ended."""
         import polars as pl
 
-        pieces = pieces.with_columns(self._compute_close().alias(SLOT)).select(self._columns)
+        next_us = self._state.clock_us + 1
+        slot = pl.max_horizontal(self._compute_close(), next_us).alias(SLOT)
+        pieces = self._fold.begin(rows, self._group_columns).with_columns(slot)
+        pieces = pieces.select(self._columns)
         # Only what is older than the clock can be in a session that has ended, or end one.
-        is_old = pl.col(FRAGMENT_START) < self._state.clock_us
-        keys = pieces.filter(is_old).select(self._key).unique()
-        if not keys.height:
+        old = rows.filter(pl.col(FRAGMENT_START) < self._state.clock_us)
+        if not old.height:
             self._runs.add(pieces)
             return
-        self._runs.add(pieces.join(keys, on=self._key, how="anti", nulls_equal=True))
-        changed = pieces.join(keys, on=self._key, how="semi", nulls_equal=True)
-        before = self._merge_pieces([self._runs.take_keys(keys)])
+        marks = self._build_marks(old)
+        if not self._lateness_us:
+            self._runs.add(pl.concat([pieces, marks]))
+            return
+        keys = marks.select(self._key).unique()
+        changed, others = pieces, pieces.clear()
+        if self._key:
+            others = pieces.join(keys, on=self._key, how="anti", nulls_equal=True)
+            changed = pieces.join(keys, on=self._key, how="semi", nulls_equal=True)
+        taken = self._merge_pieces([self._runs.take_keys(keys)])
+        self._runs.add(pl.concat([others, marks, taken.filter(_is_mark())]))
+        yield from self._change_sessions(taken.filter(~_is_mark()), changed)
+
+    def _build_marks(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return a piece without rows for each time of these rows, until the next watermark."""
+        import polars as pl
+
+        time = pl.col(FRAGMENT_START)
+        nothing = pl.lit([], dtype=self._layout.columns[WEIGHTED_ROWS]).alias(WEIGHTED_ROWS)
+        slot = pl.lit(self._state.clock_us + 1, dtype=pl.Int64).alias(SLOT)
+        end = (time - 1).alias(FRAGMENT_END)
+        marks = rows.select(*self._key, FRAGMENT_START).unique()
+        return marks.with_columns(nothing, end, slot).select(self._columns)
+
+    def _change_sessions(self, before: pl.DataFrame, changed: pl.DataFrame) -> Iterator[Output]:
+        """Store all pieces of keys, and emit the changes of sessions that have ended."""
         after = self._merge_pieces([before, changed])
         sessions = self._find_sessions(after)
         self._store_pieces(after, sessions)
@@ -214,8 +264,12 @@ class TableSessionOperator(ClocklessOperator, WriteThroughOperator):
         there = pieces.filter(_is_there()).with_columns(pl.col(FRAGMENT_START).alias(OWN_TIME))
         return merge_fragments(there, self._key, self._gap_us)
 
-    def _store_pieces(self, pieces: pl.DataFrame, sessions: pl.DataFrame) -> None:
-        """Store pieces until their session takes no more changes.
+    def _store_pieces(
+        self, pieces: pl.DataFrame, sessions: pl.DataFrame, *, after_us: int | None = None
+    ) -> None:
+        """Store pieces until their session takes no more changes, and until the next watermark.
+
+        `after_us`: a watermark that has come; what takes no more changes then is left out.
 
         A piece is filed under the time at which it would end its session, so that this is noticed
         if those after it are removed; and under the end of its session when that time has passed.
@@ -242,7 +296,12 @@ class TableSessionOperator(ClocklessOperator, WriteThroughOperator):
         time = pl.col(OWN_TIME)
         bounds = (time.alias(FRAGMENT_START), time.alias(FRAGMENT_END))
         filed = whole.select(*self._key, WEIGHTED_ROWS, due.alias(SLOT), *bounds)
-        self._runs.add(filed.filter(pl.col(SLOT) > self._state.clock_us).select(self._columns))
+        if after_us is None:
+            next_us = self._state.clock_us + 1
+            filed = filed.with_columns(pl.max_horizontal(SLOT, next_us).alias(SLOT))
+        else:
+            filed = filed.filter(pl.col(SLOT) > after_us)
+        self._runs.add(filed.select(self._columns))
 
     def _merge_pieces(self, frames: Sequence[pl.DataFrame | None]) -> pl.DataFrame:
         import polars as pl
@@ -275,9 +334,18 @@ def _build_layout(grouping: GroupingKey, fold: WeightedFold) -> RunsLayout:
     def merge(pieces: pl.DataFrame) -> pl.DataFrame:
         due = pieces.group_by(by).agg(pl.col(SLOT).max())
         merged = fold.merge(pieces, by).join(due, on=by, nulls_equal=True)
-        return merged.select(pieces.columns)
+        marks = pieces.filter(_is_mark()).group_by(by).agg(pl.col(WEIGHTED_ROWS).first())
+        marks = marks.join(due, on=by, nulls_equal=True)
+        return pl.concat([each.select(pieces.columns) for each in (merged, marks)])
 
     return RunsLayout(columns, grouping.internal_names, merge)
+
+
+def _is_mark() -> pl.Expr:
+    """Return whether a piece only says that a row of that time has changed."""
+    import polars as pl
+
+    return pl.col(FRAGMENT_END) < pl.col(FRAGMENT_START)
 
 
 def _is_there() -> pl.Expr:

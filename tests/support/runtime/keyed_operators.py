@@ -15,8 +15,9 @@ from headrace.core.operators.keyed_factory import build_keyed_operator
 from headrace.core.operators.operator import Operator, Output
 from headrace.core.plan.nodes import Aggregate, AggregatedColumn, ComputedColumn
 from headrace.core.plan.nodes.windows import Window
+from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import BIGINT, Field, Schema
-from headrace.core.types.elements import DELETE, EVENT_TIME
+from headrace.core.types.elements import DELETE, EVENT_TIME, WEIGHT
 from headrace.state.memory.backend import MemoryBackend
 
 Row = tuple[int | None, int, int]
@@ -33,7 +34,7 @@ class Keyed:
     Deletes take rows back.
     """
 
-    def __init__(self, window: Window, *, keyed: bool = True) -> None:
+    def __init__(self, window: Window, *, keyed: bool = True, retracts: bool = False) -> None:
         key = (
             (ComputedColumn("k", ColumnReference(BIGINT, True, Span(0, 0), "k")),) if keyed else ()
         )
@@ -47,15 +48,24 @@ class Keyed:
         self.now_us = 0
         self.state: StepState = MemoryBackend().open_state(StateOwnership("s", 0, range(128), 128))
         place = KeyedContext("s", self.state, lambda: self.now_us, False, frozenset({"late"}))
-        self.operator: Operator = build_keyed_operator(Aggregate(key, window, columns), place)
+        self.operator: Operator = build_keyed_operator(
+            Aggregate(key, window, columns, reads_retractions=retracts), place
+        )
         self.bounds = ("window_start", "window_end") if window.has_bounds else ()
         self.identity = (*keys.names, *self.bounds)
         self.late: list[Row] = []
+        self.late_changes: list[str] = []
+        """What each late row would do, if rows may be removed."""
         self.rows: list[tuple[int | None, ...]] = []
 
     def process(self, *rows: Row) -> None:
         """Rows come in one batch."""
         self._take(self.operator.process(frame_of(rows)))
+
+    def change(self, *changes: tuple[Row, int]) -> None:
+        """Rows are added and removed in one batch: each comes with its weight."""
+        weights = pl.Series(WEIGHT, [weight for _, weight in changes], dtype=pl.Int64)
+        self._take(self.operator.process(frame_of(row for row, _ in changes).hstack([weights])))
 
     def advance(self, watermark_us: int) -> None:
         """The watermark comes."""
@@ -73,6 +83,7 @@ class Keyed:
             if stream == self.window.late_to:
                 times = frame[EVENT_TIME].cast(pl.Int64)
                 self.late.extend(zip(frame["k"], times, frame["v"], strict=True))
+                self.late_changes.extend(frame[CHANGE] if CHANGE in frame.columns else ())
             else:
                 self._change(frame)
 

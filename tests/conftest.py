@@ -39,6 +39,12 @@ LONGEST = (
     "nexmark",
     "cli",
     "docs",
+    "core/operators",
+    "core/plan/sql",
+    "state",
+    "tpch",
+    "test_layout.py",
+    "test_names.py",
 )
 SPARK = "tests/core/spark"
 BROKERS = {"broker", "secured"}

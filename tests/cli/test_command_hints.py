@@ -4,6 +4,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -34,6 +35,12 @@ NOUNS = {"import", "pipeline"}
 
 COMMAND = re.compile(r"headrace ([a-z]+(?: [a-z]+)?)\b")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+
+
+@cache
+def list_texts() -> tuple[tuple[str, str], ...]:
+    """Return each string of the program with its place; see `iterate_texts`."""
+    return tuple(iterate_texts())
 
 
 def iterate_texts() -> Iterator[tuple[str, str]]:
@@ -95,7 +102,7 @@ def list_options(command: click.Command) -> set[str]:
 def test_commands_that_texts_name_exist() -> None:
     called = [
         (at, words)
-        for at, text in iterate_texts()
+        for at, text in list_texts()
         for words in COMMAND.findall(text)
         if words.split()[0] not in VERBS | NOUNS
     ]
@@ -105,7 +112,7 @@ def test_commands_that_texts_name_exist() -> None:
 
 def test_options_that_texts_name_exist() -> None:
     known = list_options(all_commands) | FOREIGN_OPTIONS | {"--help"}
-    named = [(at, found) for at, text in iterate_texts() for found in OPTION.findall(text)]
+    named = [(at, found) for at, text in list_texts() for found in OPTION.findall(text)]
     assert len(named) > 100
     assert not [each for each in named if each[1] not in known]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.cli.command_process import start_headrace
 from tests.support.cli.processes import ended, limited
 
-SOON_S = 30.0
+SOON_S = 300.0
 GENERATED = "generate: {rows: 3, columns: {x: id}}"
 TEXT = """\
 name: special

@@ -16,7 +16,7 @@ from tests.support.cli.worker_jobs import (
 SPILLING = """\
 name: spilling
 sources:
-  numbers: {generate: {rate: 2000/s, columns: {x: id, key: id % 5000}}}
+  numbers: {generate: {rate: 10000/s, columns: {x: id, key: id % 5000}}}
 steps:
   totals: {from: numbers, key: key, aggregate: {n: count(*), sum: sum(x)}}
 sinks:

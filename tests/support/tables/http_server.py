@@ -38,7 +38,7 @@ class Site:
 
     def hang(self) -> Answer:
         """Answer after the end of the test."""
-        self.hangs.wait(30)
+        self.hangs.wait(600)
         return 503, None
 
     def came(self, path: str, headers: dict[str, str]) -> Answer:

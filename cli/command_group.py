@@ -9,7 +9,7 @@ import click
 
 # Commands that are planned. They are not in --help, but a user who has read about one learns
 # that it is not built yet rather than misspelt.
-PLANNED_COMMANDS = frozenset(("tap", "bench"))
+PLANNED_COMMANDS = frozenset(("bench",))
 
 
 class WholeNumber(click.IntRange):

@@ -39,6 +39,7 @@ MODULES = {
     "jobs": "job_commands",
     "top": "top_command",
     "why": "diagnosis_command",
+    "tap": "tap_command",
     "savepoint": "job_commands",
     "stop": "job_commands",
     "rescale": "job_commands",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import orjson
 
 from headrace.cli.control import job_socket
+from headrace.cli.control.event_parser import parse_events
 from headrace.cli.control.http_messages import JSON_TYPE
 from headrace.cli.control.job_lookup import (
     NoSuchJob,
@@ -29,6 +31,9 @@ Sleep: TypeAlias = Callable[[float], None]
 
 ANSWER_TIMEOUT_S = 20.0
 """The time that a job may take to answer; a user function may block its loop."""
+
+SILENCE_TIMEOUT_S = 60.0
+"""The time that a stream may be silent; a job sends a comment in 15 seconds."""
 
 CONNECT_TIMEOUT_S = 2.0
 
@@ -92,14 +97,45 @@ class JobClient:
 
         Raises NotListening, NoAnswer, and Refusal if the socket cannot be used.
         """
+        with self._open_answer(method, path, body, timeout_s, headers or {}) as response:
+            return response.status, orjson.loads(response.read())
+
+    def stream_events(
+        self, path: str, body: Mapping[str, object]
+    ) -> Iterator[tuple[str, Document]]:
+        """Yield the kind and the data of each event of a stream, to its end. Raises Refusal."""
+        try:
+            with self._open_answer("POST", path, body, SILENCE_TIMEOUT_S, {}) as response:
+                if response.status != 200:
+                    raise self._reject(response.status, orjson.loads(response.read()))
+                yield from parse_events(response)
+        except NotListening:
+            raise Refusal(f"{self.home.name} has just ended", status=3) from None
+        except ConnectionClosed:
+            return
+        except NoAnswer as error:
+            raise _reject_unanswered(self.home, error) from None
+
+    @contextmanager
+    def _open_answer(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None,
+        timeout_s: float,
+        headers: Mapping[str, str],
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send a request, and open its answer.
+
+        Raises NotListening, NoAnswer, and Refusal, also for errors while the answer is read.
+        """
         connection = _Connection(self.home.folder, timeout_s)
         data = None if body is None else orjson.dumps(body)
         try:
             connection.connect()
             self.process_id = job_socket.find_listener_process(connection.sock)
-            connection.request(method, path, data, {"Content-Type": JSON_TYPE, **(headers or {})})
-            response = connection.getresponse()
-            return response.status, orjson.loads(response.read())
+            connection.request(method, path, data, {"Content-Type": JSON_TYPE, **headers})
+            yield connection.getresponse()
         except (FileNotFoundError, ConnectionRefusedError):
             raise NotListening from None
         except PermissionError:
@@ -175,9 +211,12 @@ class JobClient:
             raise _reject_unanswered(self.home, error) from None
         if status == wanted:
             return document
+        raise self._reject(status, document)
+
+    def _reject(self, status: int, document: Document) -> Refusal:
         why = document["error"]
         message = f"{self.home.name}: {why['message']}"
-        raise Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
+        return Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
 
     def _check_starting(self, make_hint: Callable[[], str], *, late: bool) -> None:
         try:

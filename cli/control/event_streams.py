@@ -7,13 +7,12 @@ same kind and key, and of rows only the newest wait. All others are counted as d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
 import orjson
 
-from headrace.cli.control.stream_request import TapRequest
+from headrace.core.api.taps import TapRequest
 from headrace.core.types.lazy_dataclass import dataclass
 
 HEARTBEAT_S = 15.0
@@ -99,35 +98,3 @@ class EventMailbox:
         self._has_news.clear()
         events, self._events = self._events, {}
         return b"".join(event.encoded for event in events.values())
-
-
-def parse_events(lines: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Parse the kind and the data of each event that has come completely.
-
-    >>> list(parse_events([b": x\\n", b"\\n", b"event: job\\n", b'data: {"n":1}\\n', b"\\n"]))
-    [('job', {'n': 1})]
-    """
-    parser = EventParser()
-    for line in lines:
-        if (event := parser.feed(line)) is not None:
-            yield event
-
-
-class EventParser:
-    """Parser of a stream of events, by lines."""
-
-    def __init__(self) -> None:
-        self._kind, self._data = "", b""
-
-    def feed(self, line: bytes) -> tuple[str, dict[str, Any]] | None:
-        """Take the next line; return the kind and the data of the event that it completes."""
-        name, _, value = line.rstrip(b"\r\n").partition(b": ")
-        if name == b"event":
-            self._kind = value.decode()
-        elif name == b"data":
-            self._data = value
-        elif not line.strip() and self._data:
-            kind, data = self._kind, self._data
-            self._kind, self._data = "", b""
-            return kind, orjson.loads(data)
-        return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from headrace.cli.control.http_messages import RequestError
+from headrace.core.api.taps import TapRequest
 from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_TAPS = 32
@@ -14,23 +14,6 @@ MAX_CONDITION = 10_000
 
 STREAM_KEYS = ("jobs", "job", "taps")
 TAP_KEYS = ("from", "where")
-
-
-@dataclass(frozen=True, slots=True)
-class TapRequest:
-    """A request for the rows of a source or step; `where`: only those that meet a condition."""
-
-    stream: str
-    where: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The key of its events."""
-        return f"{self.stream}\n{self.where or ''}"
-
-    def build_document(self) -> dict[str, Any]:
-        """Return the request as plain data."""
-        return {"from": self.stream, "where": self.where}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from headrace.cli.control import job_socket
-from headrace.cli.control.event_streams import EventParser
+from headrace.cli.control.event_parser import EventParser
 from headrace.cli.control.http_messages import END_OF_HEAD, JSON_TYPE, RequestError, Response
 from headrace.core.types.lazy_dataclass import dataclass
 

@@ -14,11 +14,9 @@ from typing import Any
 from headrace.cli.control.event_streams import StreamEvent, build_error_event
 from headrace.cli.control.http_messages import RequestError, StreamedResponse
 from headrace.cli.control.shared_feeds import Feed, Publish, SharedFeeds
-from headrace.cli.control.stream_request import (
-    StreamRequest,
-    TapRequest,
-)
+from headrace.cli.control.stream_request import StreamRequest
 from headrace.cli.server.job_forwarding import stream_events
+from headrace.core.api.taps import TapRequest
 from headrace.core.types.lazy_dataclass import dataclass
 
 JOBS_INTERVAL_S = 2.0

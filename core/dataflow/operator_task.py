@@ -57,10 +57,14 @@ class TaskOutput:
     rows_out: dict[str, int] = field(default_factory=dict)
     write_time: Stopwatch = field(default_factory=Stopwatch)
     """The time in which the parts before the sink waited for its writer."""
+    tap: Callable[[str, pl.DataFrame], None] | None = None
+    """Looks at the rows of each stream; None: nobody looks."""
 
     async def send_rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Send rows of a stream to its writer and edges."""
         self.rows_out[stream] = self.rows_out.get(stream, 0) + frame.height
+        if self.tap is not None:
+            self.tap(stream, frame)
         if self.writer is not None and stream == self.writer_stream:
             written = frame if WEIGHT not in frame.columns else expand_weights(frame)
             with attribute_errors_to(self.sink_name), self.write_time:

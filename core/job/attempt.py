@@ -39,6 +39,7 @@ from headrace.core.job.recovery import commit_restored_output, discover_splits
 from headrace.core.job.region_restart import ChooseDelay, RegionRestarts
 from headrace.core.job.requests import CheckpointRequests, InterruptedRequest, RequestRejected
 from headrace.core.job.spec import JobSpec
+from headrace.core.job.taps import JobTaps
 from headrace.core.plan.layout import list_subtask_ids
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import (
@@ -64,6 +65,7 @@ class Attempt:
     number: int = 1
     choose_delay: ChooseDelay = lambda failure, checkpoint: None
     """Chooses the delay before regions of it restart; None fails the attempt."""
+    taps: JobTaps = field(default_factory=JobTaps)
     _coordinator: Coordinator | None = None
     _workers: WorkerPool | None = None
     _connectors: OpenConnectors | None = None
@@ -152,10 +154,12 @@ class Attempt:
             is_aligned=storage is None or storage.is_aligned,
             migrated_steps=frozenset(restored.migrated_steps) if restored else frozenset(),
             worker_count=spec.worker_count,
+            report_sample=self.taps.receive,
         )
         self._connectors = ends
         self._committer = SinkCommitter(spec.plan, ends.sinks, self._post_event)
         self._workers = await spec.workers.start_attempt(worker_spec, ends, self._post_event)
+        self.taps.attach(self._workers)
         self._region_restarts = RegionRestarts(
             spec, restored, ends, self._workers, self.choose_delay, self._post_event, self._fail
         )

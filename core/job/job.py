@@ -26,6 +26,7 @@ from headrace.core.job.requests import (
     RescaleResult,
 )
 from headrace.core.job.spec import JobSpec
+from headrace.core.job.taps import JobTaps
 from headrace.core.plan import nodes
 from headrace.core.plan.placement import PlacedTask, group_by_worker
 from headrace.core.types.lazy_dataclass import dataclass
@@ -80,6 +81,7 @@ class Job:
         default_factory=TimeShareSampler
     )
     """The samples of the time of its subtasks, by attempt and subtask."""
+    taps: JobTaps = field(default_factory=JobTaps)
     _attempt: Attempt | None = None
     _deployed_attempt: Attempt | None = None
     """The last attempt whose subtasks were deployed."""
@@ -339,7 +341,9 @@ class Job:
     ) -> Failure | None:
         """Run one attempt from a checkpoint. Return its failure."""
         self._lifecycle.start_attempt(is_restored=restored is not None)
-        attempt = self._attempt = Attempt(self.spec, restored, number, self._decide_delay)
+        attempt = self._attempt = Attempt(
+            self.spec, restored, number, self._decide_delay, self.taps
+        )
         if self._stop_requested.is_set():
             attempt.stop(drains=self._is_draining)
         coordinator = await attempt.run(self._on_deployed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from headrace.core.types.elements import MAX_WATERMARK_US
@@ -141,6 +141,8 @@ class OperatorChain:
         self._two_input = two_sided
         self.emitted_rows: Counter[str] = Counter()
         """The number of emitted rows, by stream."""
+        self.tap: Callable[[int, pl.DataFrame], None] | None = None
+        """Looks at the rows that an operator is about to process; None: nobody looks."""
 
     def process(self, frame: pl.DataFrame, side: int = 0) -> Iterator[Output]:
         """Process rows with the first operator; rows of a right input have side 1."""
@@ -182,6 +184,8 @@ class OperatorChain:
         return sum(operator.pending_rows for _, operator in self._operators)
 
     def _process_from(self, at: int, frame: pl.DataFrame) -> Iterator[Output]:
+        if self.tap is not None:
+            self.tap(at, frame)
         return self._forward(at, self._operators[at][1].process(frame))
 
     def _forward(self, at: int, outputs: Iterator[Output]) -> Iterator[Output]:

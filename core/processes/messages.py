@@ -11,6 +11,7 @@ from dataclasses import field
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state import Document
+from headrace.core.api.taps import TapRequest
 from headrace.core.coordination.messages import Deploy
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.pipeline.loader import PipelineInputs
@@ -70,6 +71,13 @@ class AttemptRejected:
     """The event that an attempt could not be started: the error that says why."""
 
     error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class SetTaps:
+    """The command to sample the rows of these streams, and no others."""
+
+    requests: tuple[TapRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from headrace.core.api.failures import ConnectorError, build_failure
 from headrace.core.api.snapshots import find_blobs
 from headrace.core.api.splits import Failure, SubtaskId
 from headrace.core.api.state import Document
+from headrace.core.api.taps import TapRequest, TapSample
 from headrace.core.coordination.messages import (
     AssignSplits,
     AttemptCancelled,
@@ -38,6 +39,7 @@ from headrace.core.processes.messages import (
     AttemptStarted,
     ConnectorReply,
     ConnectorRequest,
+    SetTaps,
     StartAttempt,
     UserNotice,
 )
@@ -93,6 +95,7 @@ class ProcessPool:
     _reports: dict[int, WorkerReport] = field(default_factory=dict)
     """The newest report of each worker."""
     _answers: set[asyncio.Task[None]] = field(default_factory=set)
+    _taps: tuple[TapRequest, ...] = ()
 
     @property
     def attempt(self) -> int:
@@ -134,6 +137,12 @@ class ProcessPool:
         """Return the newest report of each worker."""
         return tuple(self._reports.values())
 
+    def set_taps(self, requests: Sequence[TapRequest]) -> None:
+        """Pass the requests to all workers that run subtasks."""
+        self._taps = tuple(requests)
+        for number in self._starting:
+            self._tell(number, SetTaps(self._taps))
+
     def on_message(self, number: int, message: object) -> None:
         """Handle a message of a worker."""
         match message:
@@ -152,6 +161,8 @@ class ProcessPool:
                 task = asyncio.create_task(self._answer(self.workers[number], message))
                 self._answers.add(task)
                 task.add_done_callback(self._answers.discard)
+            case TapSample():
+                self.spec.report_sample(message)
             case UserNotice(line):
                 self.spec.run_context.notify_user(line)
             case SnapshotAcknowledged(_, _, snapshot) | SubtaskFinished(_, snapshot):
@@ -222,6 +233,7 @@ class ProcessPool:
             peers = ends.get(number, {})
             start = self._build_start(number, deploy, tuple(peers))
             worker.control.post(AttemptMessage(self.attempt, start), tuple(peers.values()))
+            self._tell_taps(number)
         started = [*self._starting.values()]
         await asyncio.wait(started)
         for future in started:
@@ -234,6 +246,7 @@ class ProcessPool:
             self._reports.pop(number, None)
             start = self._build_start(number, deploy, ())
             self.workers[number].control.post(AttemptMessage(self.attempt, start))
+            self._tell_taps(number)
 
     def _build_start(self, number: int, deploy: Deploy, peers: Sequence[int]) -> StartAttempt:
         own = tuple(id for id in deploy.subtasks if self._placement[id] == number)
@@ -273,6 +286,11 @@ class ProcessPool:
                 ends.setdefault(one, {})[other] = pair[0]
                 ends.setdefault(other, {})[one] = pair[1]
         return ends
+
+    def _tell_taps(self, number: int) -> None:
+        """Pass the taps to a worker that has just been told to start its subtasks."""
+        if self._taps:
+            self._tell(number, SetTaps(self._taps))
 
     def _tell(self, number: int, command: object) -> None:
         if number in self.workers:

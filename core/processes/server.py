@@ -41,6 +41,7 @@ from headrace.core.processes.messages import (
     AttemptStarted,
     ConnectorReply,
     ConnectorRequest,
+    SetTaps,
     StartAttempt,
     UserNotice,
     WorkerReady,
@@ -174,7 +175,9 @@ class AttemptShare:
 
     async def receive(self, command: object) -> None:
         """Handle a command."""
-        if self._worker is not None:
+        if self._worker is not None and isinstance(command, SetTaps):
+            self._worker.set_taps(command.requests)
+        elif self._worker is not None:
             await self._worker.receive(command)  # type: ignore[arg-type]
 
     async def end(self) -> None:
@@ -223,6 +226,7 @@ class AttemptShare:
             environment.store,
             command.is_aligned,
             command.migrated_steps,
+            report_sample=self._send,
         )
         channels = self._open_channels(plan)
         self._worker = build_worker(spec, self._connectors, channels, self._send_event)

@@ -5,12 +5,13 @@ An attempt gets its pool from a provider, which outlives it: processes can stay 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import Document
+from headrace.core.api.taps import TapRequest, TapSample
 from headrace.core.coordination.messages import CoordinatorEvent, WorkerCommand
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
@@ -24,6 +25,7 @@ from headrace.core.worker.connectors import (
 )
 from headrace.core.worker.report import WorkerReport
 from headrace.core.worker.subtask_builder import ChannelEnds, SubtaskBuilder, build_channels
+from headrace.core.worker.tap_sampler import TapSampler
 from headrace.core.worker.worker import Worker
 
 
@@ -50,6 +52,10 @@ class WorkerPool(Protocol):
         """
         ...
 
+    def set_taps(self, requests: Sequence[TapRequest]) -> None:
+        """Sample the rows of these streams, and no others."""
+        ...
+
     def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
         """Return the newest known report of each worker; splits may be left out."""
         ...
@@ -73,6 +79,8 @@ class WorkerSpec:
     """The steps whose restored states must be migrated to the changed pipeline."""
     worker_count: int = 1
     """The number of workers; a single one runs in the coordinator's process."""
+    report_sample: Callable[[TapSample], None] = lambda sample: None
+    """Takes the samples of taps."""
 
 
 class WorkerProvider(Protocol):
@@ -120,6 +128,10 @@ class InProcessPool:
     ) -> None:
         """Do nothing: the worker is lost only with its coordinator."""
 
+    def set_taps(self, requests: Sequence[TapRequest]) -> None:
+        """Pass the requests to the worker."""
+        self.worker.set_taps(requests)
+
     def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
         """Return the report of the worker at this time."""
         return (self.worker.collect_report(with_splits=with_splits),)
@@ -143,7 +155,9 @@ def build_worker(
         aligned=spec.is_aligned,
         changed=spec.migrated_steps,
     )
-    return Worker(builder, spec.run_context.kernel_executor, send)
+    executor, now_us = spec.run_context.kernel_executor, spec.operator_context.now_us
+    sampler = TapSampler(spec.plan, executor, now_us, spec.report_sample)
+    return Worker(builder, executor, send, sampler)
 
 
 class InProcessProvider:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from headrace.core.api.failures import build_failure
 from headrace.core.api.kernel_executor import KernelExecutor, wait_until_done
 from headrace.core.api.splits import SubtaskId
+from headrace.core.api.taps import TapRequest
 from headrace.core.coordination.messages import (
     AssignSplits,
     AttemptCancelled,
@@ -26,6 +27,7 @@ from headrace.core.coordination.messages import (
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.worker.report import WorkerReport, collect_report
 from headrace.core.worker.subtask_builder import Subtask, SubtaskBuilder
+from headrace.core.worker.tap_sampler import TapSampler
 
 
 class Worker:
@@ -36,10 +38,12 @@ class Worker:
         assembly: SubtaskBuilder,
         kernel_executor: KernelExecutor,
         send: Callable[[CoordinatorEvent], None],
+        tap_sampler: TapSampler,
     ) -> None:
         self._subtask_builder = assembly
         self._executor = kernel_executor
         self._send = send
+        self._tap_sampler = tap_sampler
         self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
         self._source_tasks: dict[SubtaskId, SourceTask] = {}
         self._attempt = 0
@@ -53,6 +57,10 @@ class Worker:
             self._attempt,
             with_splits=with_splits,
         )
+
+    def set_taps(self, requests: Iterable[TapRequest]) -> None:
+        """Sample the rows of these streams, and no others."""
+        self._tap_sampler.set_taps(requests, self.subtasks.values())
 
     async def receive(self, message: WorkerCommand) -> None:
         """Execute a command of the coordinator."""
@@ -83,6 +91,7 @@ class Worker:
         assemble = partial(self._subtask_builder.build_subtasks, self._send, deploy)
         for subtask in await self._executor.run_blocking(assemble):
             self.subtasks[subtask.id] = subtask
+            self._tap_sampler.install(subtask)
             if subtask.source_task is not None:
                 self._source_tasks[subtask.id] = subtask.source_task
             self._tasks[asyncio.create_task(self._run_subtask(subtask))] = subtask.id
@@ -102,6 +111,7 @@ class Worker:
 
     async def cancel(self) -> None:
         """End every subtask, whatever it is doing, and wait until none runs any more."""
+        self._tap_sampler.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

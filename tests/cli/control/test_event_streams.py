@@ -6,17 +6,18 @@ import asyncio
 
 import pytest
 
+from headrace.cli.control.event_parser import parse_events
 from headrace.cli.control.event_streams import (
     MAX_WAITING_BYTES,
     MAX_WAITING_ROWS,
     EventMailbox,
     StreamEvent,
     build_error_event,
-    parse_events,
 )
 from headrace.cli.control.http_messages import RequestError
 from headrace.cli.control.shared_feeds import MAX_STREAMS, Publish, SharedFeeds
-from headrace.cli.control.stream_request import TapRequest, parse_stream_request
+from headrace.cli.control.stream_request import parse_stream_request
+from headrace.core.api.taps import TapRequest
 
 
 def read(data: bytes) -> list[tuple[str, dict[str, object]]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.control.event_streams import parse_events
+from headrace.cli.control.event_parser import parse_events
 from tests.support.cli.servers import ServedFolder, served_folder, until
 
 LONGEST_S = 60.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +13,7 @@ import polars as pl
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.state import Document
+from headrace.core.api.taps import TapRequest
 from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.coordination.messages import CoordinatorEvent, WorkerCommand
@@ -55,6 +56,9 @@ class RemotePool:
 
     async def cancel(self) -> None:
         await self.pool.cancel()
+
+    def set_taps(self, requests: Sequence[TapRequest]) -> None:
+        self.pool.set_taps(copy(requests))
 
     def collect_reports(self, *, with_splits: bool = True) -> tuple[WorkerReport, ...]:
         self.report_count += 1

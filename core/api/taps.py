@@ -1,0 +1,50 @@
+"""Taps: requests for the rows that pass in a running job, and samples of these rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.types.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class TapRequest:
+    """A request for the rows of a source or step; `where`: only those that meet a condition."""
+
+    stream: str
+    where: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of its events."""
+        return f"{self.stream}\n{self.where or ''}"
+
+    def build_document(self) -> dict[str, Any]:
+        """Return the request as plain data."""
+        return {"from": self.stream, "where": self.where}
+
+
+@dataclass(frozen=True, slots=True)
+class TapSample:
+    """Some of the rows that have passed since the sample before."""
+
+    request: TapRequest
+    rows: pl.DataFrame | None
+    """The rows, with the columns of the stream that the job has; None: there are none."""
+    dropped: int
+    """The number of rows that passed and were not looked at, or were too many."""
+    rejection: TapRejected | None = None
+    """Why the tap has ended; None if it has not."""
+
+
+class TapRejected(Exception):
+    """A tap that cannot be: of an unknown stream, or with an invalid condition."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(code, message, hint)  # all of them, so that it can be pickled
+        self.code = code
+        self.message = message
+        self.hint = hint

@@ -8,8 +8,7 @@ from typing import Protocol, TypeAlias
 
 from headrace.core.aggregates.table import AGGREGATES as AGGREGATES
 from headrace.core.aggregates.table import EXAMPLE_ROWS
-from headrace.core.expressions.functions import FAMILIES
-from headrace.core.expressions.functions import FUNCTIONS as FUNCTIONS
+from headrace.core.expressions.functions import FUNCTIONS, list_functions
 
 
 class CatalogEntry(Protocol):
@@ -35,7 +34,7 @@ ENTRIES_BY_NAME: Catalog = {**AGGREGATES, **FUNCTIONS}
 """Every entry by its lower-case name and by each alias."""
 
 ENTRIES: tuple[CatalogEntry, ...] = (
-    *(row for family in FAMILIES for row in family),
+    *list_functions(),
     *dict.fromkeys(AGGREGATES.values()),
 )
 """Every entry once: functions by their families, then the aggregates."""

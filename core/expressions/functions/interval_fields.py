@@ -140,7 +140,7 @@ def _add_years_and_months(years: pl.Expr | None = None, months: pl.Expr | None =
     return calendar.to_int(total)
 
 
-INTERVAL_CONSTRUCTORS: tuple[SqlFunction, ...] = (
+INTERVAL_FIELDS: tuple[SqlFunction, ...] = (
     function(
         "make_dt_interval",
         FAMILY,

@@ -14,7 +14,7 @@ from random import Random
 
 from headrace.core.expressions import ExpressionErrors, TypedExpression, type_expression
 from headrace.core.expressions.function import SqlFunction
-from headrace.core.expressions.functions import FAMILIES
+from headrace.core.expressions.functions import list_functions
 from headrace.core.expressions.signature import (
     TYPE_VARIABLES,
     ArrayPattern,
@@ -71,7 +71,7 @@ from tests.support.spark.random_rows import (
     WIDE,
 )
 
-ROWS: tuple[SqlFunction, ...] = tuple(row for family in FAMILIES for row in family)
+ROWS: tuple[SqlFunction, ...] = list_functions()
 _INFIX = frozenset("and or = <> <=> < <= > >= + - * / div % & | ^ << >> >>> ||".split())
 _LIKES = frozenset(("like", "ilike", "rlike"))
 _TYPES = (TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, MONEY, WIDE, WHOLE, STRING, BOOLEAN)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.cli.shell_query.pipeline import QueryInputs, ShellQuery
     from headrace.core.errors.problems import Problem
     from headrace.core.job.launch import Watcher
+    from headrace.core.job.signals import SignalHandler
     from headrace.core.pipeline.loader import LoadedPipeline
 
 FORMATS = ("table", "json", "csv", "parquet")
@@ -106,7 +107,6 @@ def query(
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
     with suspend_garbage_collection():
         check_process_limits(spark=batch)
-        from headrace.cli.shell_query.execution import run_tasks
         from headrace.cli.shell_query.pipeline import QueryInputs
 
         tables = _load_tables(pipeline, overrides)
@@ -117,7 +117,7 @@ def query(
         bad = run_on_spark(planned, signals, master, conf)
     else:
         is_shown = form == "table" and to in (None, "-")
-        bad = run_tasks(planned, signals, _choose_watchers(planned) if is_shown else ())
+        bad = _run_query(planned, signals, is_shown=is_shown)
     _write_rows(planned, form, None if to == "-" else to)
     _report_bad_records(bad)
 
@@ -133,6 +133,19 @@ def _check_output(form: str, to: str | None) -> None:
         raise Refusal(f"there is no folder {folder} for {to}", f"mkdir -p {folder}")
     if not os.access(to if os.path.exists(to) else folder, os.W_OK):
         raise Refusal(f"cannot write {to}: permission denied")
+
+
+def _run_query(planned: ShellQuery, signals: SignalHandler, *, is_shown: bool) -> dict[str, int]:
+    """Run the query; its files are read from now on, while the modules of the run are loaded.
+
+    Returns the number of bad records of each source.
+    """
+    from headrace.cli.shell_query.begun_files import begin_files
+
+    with begin_files(planned) as reading:
+        with suspend_garbage_collection():
+            from headrace.cli.shell_query.execution import run_tasks
+        return run_tasks(reading, signals, _choose_watchers(reading) if is_shown else ())
 
 
 def _choose_watchers(planned: ShellQuery) -> tuple[Watcher, ...]:

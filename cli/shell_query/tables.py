@@ -54,8 +54,12 @@ class UnusableTable(Exception):
         self.message, self.hint = message, hint
 
 
-BLOCK_BYTES = 32 << 20
-"""Bytes of text that are decoded at once. Nobody waits for one row, and a batch has a cost."""
+BLOCK_BYTES = 31 << 20
+"""Bytes of text that are decoded at once. Nobody waits for one row, and a batch has a cost.
+
+From 32 MiB on, malloc gets new memory from the system for each block, which takes as long as
+reading it.
+"""
 
 # A copy would load all connectors.
 CONNECTORS: Mapping[str, Connector] = ChainMap(

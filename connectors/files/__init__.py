@@ -6,9 +6,11 @@ Tests: tests/connectors/files.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from headrace.connectors.files.options import FilesSink, FilesSource
 from headrace.connectors.files.patterns import describe_feedback, has_wildcards
@@ -27,6 +29,9 @@ from headrace.core.plan.connector import Connector, SinkSide, SourceSide
 from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import BINARY, DOUBLE, FLOAT, Schema, Type, is_nested
 
+if TYPE_CHECKING:
+    from headrace.connectors.begun_reading import BegunReading
+
 FORMATS = ("json", "csv", "parquet", "raw")
 
 
@@ -35,8 +40,16 @@ BLOCK_BYTES = 16 << 20
 costs memory."""
 
 
-def build_connector(block: int = BLOCK_BYTES) -> Connector:
-    """Build the connector, which reads blocks of that size."""
+NOTHING_BEGUN: Mapping[str, BegunReading] = MappingProxyType({})
+
+
+def build_connector(
+    block: int = BLOCK_BYTES, begun: Mapping[str, BegunReading] = NOTHING_BEGUN
+) -> Connector:
+    """Build the connector, which reads blocks of that size, and continues what has been begun.
+
+    `begun` has the reading of the first file of a source by the name of the source.
+    """
 
     def readers(
         source: nodes.Source, run_context: RunContext, link: CoordinatorLink
@@ -44,7 +57,7 @@ def build_connector(block: int = BLOCK_BYTES) -> Connector:
         # Loaded when a pipeline runs, so that help and completion stay fast.
         from headrace.connectors.files.source import build_readers
 
-        return build_readers(source, run_context, link, block)
+        return build_readers(source, run_context, link, block, begun.get(source.name))
 
     def pieces(source: nodes.Source, run_context: RunContext) -> BatchSplitReader:
         from headrace.connectors.files.batch_reader import build_batch_reader

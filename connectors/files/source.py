@@ -15,6 +15,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.connectors.begun_reading import BegunReading, ContinuingReader
 from headrace.connectors.files.discovery import (
     build_no_files_error,
     find_files,
@@ -212,6 +213,7 @@ class FolderReaders:
     link: CoordinatorLink
     is_ordered: bool = False
     is_watched: bool = False
+    begun: BegunReading | None = None
     _reports: set[asyncio.Task[None]] = field(default_factory=set)
 
     def create_reader(self) -> SplitReader:
@@ -222,7 +224,8 @@ class FolderReaders:
             sizes: dict[str, int] = {}
             reader = replace(self.reader, read_sizes=sizes)
             return WatchedSplitReader(reader, self.run_context, partial(self._report_size, sizes))
-        return ThreadedSplitReader(self.reader, self.run_context, in_order=True)
+        chunks = ContinuingReader(self.reader, self.begun) if self.begun else self.reader
+        return ThreadedSplitReader(chunks, self.run_context, in_order=True)
 
     def _report_size(self, sizes: dict[str, int], split: Split) -> None:
         """Report a file that was read to its end, so that its growth can be noticed."""
@@ -237,7 +240,9 @@ class FolderReaders:
             await self.link.request(document)
 
     async def close(self) -> None:
-        """Cancel the reports that are not sent."""
+        """Cancel the reports that are not sent, and end what was begun."""
+        if self.begun is not None:
+            await self.run_context.kernel_executor.run_blocking(self.begun.close)
         for task in self._reports:
             task.cancel()
         await asyncio.gather(*self._reports, return_exceptions=True)
@@ -274,7 +279,11 @@ def build_source(source: nodes.Source, run_context: RunContext) -> FolderSource:
 
 
 def build_readers(
-    source: nodes.Source, run_context: RunContext, link: CoordinatorLink, block: int
+    source: nodes.Source,
+    run_context: RunContext,
+    link: CoordinatorLink,
+    block: int,
+    begun: BegunReading | None = None,
 ) -> FolderReaders:
     """Build the worker's half of the source that the plan describes."""
     options = source.options
@@ -284,7 +293,19 @@ def build_readers(
     identities = link.description.get("identities", {})
     assert isinstance(identities, Mapping)
     reader = replace(reader, resumed_identities=identities)
-    return FolderReaders(reader, run_context, link, options.ordered, options.watch is not None)
+    watched = options.watch is not None
+    return FolderReaders(reader, run_context, link, options.ordered, watched, begun)
+
+
+def begin_reading(source: nodes.Source, folder: str, block: int) -> BegunReading | None:
+    """Begin to read the first file of a source; None if there is none, which the job reports."""
+    options = source.options
+    assert isinstance(options, FilesSource)
+    with suppress(ConnectorError):
+        if files := find_files(folder, str(options.path)):
+            split = Split(source.name, files[0])
+            return BegunReading(build_reader(source, folder, block, None), split)
+    return None
 
 
 def _is_parquet(source: nodes.Source) -> bool:

@@ -236,6 +236,8 @@ class KeyedStateReader:
             )
 
     def _read_sessions(self, pieces: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
         pieces = pieces.filter(pl.col(FRAGMENT_END) >= pl.col(FRAGMENT_START))  # without marks
         whole = merge_fragments(pieces, self._inside, self._gap_us)
         bounds = (FRAGMENT_START, FRAGMENT_END)

@@ -34,6 +34,7 @@ def build_routes(control: JobControl) -> list[HttpRoute]:
         HttpRoute("GET", "/v1/statistics", api.statistics),
         HttpRoute("GET", "/v1/findings", api.findings),
         HttpRoute("GET", "/v1/graph", api.graph),
+        HttpRoute("GET", "/v1/settings", api.settings),
         HttpRoute("GET", "/v1/checkpoints", api.checkpoints),
         HttpRoute("GET", "/v1/metrics", api.metrics),
         HttpRoute("POST", "/v1/savepoints", api.savepoint),
@@ -69,6 +70,13 @@ class ApiHandlers:
         from headrace.core.plan.explain import build_graph_document
 
         return make_response(200, build_graph_document(self.control.job.plan))
+
+    async def settings(self, request: Request) -> Response:
+        """Answer with the settings of the pipeline."""
+        from headrace.cli.control.settings_document import build_settings_document
+
+        pipeline = self.control.rescale_plans.loaded_pipeline.pipeline
+        return make_response(200, build_settings_document(pipeline.settings))
 
     async def checkpoints(self, request: Request) -> Response:
         """Answer with the last checkpoints of this run, the newest first."""

@@ -101,6 +101,8 @@ class Server:
             await stack.enter_async_context(_listen(api, self.files, self.report_bug))
             if self.options.address is not None:
                 await stack.enter_async_context(self._listen_tcp(api, self.options.address))
+                sampling = asyncio.create_task(api.timelines.watch())
+                stack.callback(sampling.cancel)
             await supervisor.resume()
             api.resume_upgrades()
             self.report(f"leads {self.files.home}")

@@ -35,6 +35,7 @@ from headrace.cli.server.server_events import ServerEvents
 from headrace.cli.server.server_folder import ServerFolder
 from headrace.cli.server.server_operations import ServerOperation, ServerOperations
 from headrace.cli.server.supervisor import ServedJob, Supervisor, describe_job
+from headrace.cli.server.timelines import JobTimeline, Timelines
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.names import get_home_folder
 
@@ -56,10 +57,12 @@ class JobApi:
     operations: ServerOperations = field(default_factory=ServerOperations)
     report_bug: Callable[[BaseException], None] = lambda error: None
     changes: JobChanges = field(init=False)
+    timelines: Timelines = field(init=False)
     _events: ServerEvents = field(init=False)
 
     def __post_init__(self) -> None:
         self.changes = JobChanges(self.supervisor, self.files)
+        self.timelines = Timelines(self.folder.home, self.report_bug, self._find_process)
         feeds = SharedFeeds(self.report_bug)
         self._events = ServerEvents(self._describe_all, self._find_folder, feeds)
 
@@ -72,6 +75,7 @@ class JobApi:
             HttpRoute("GET", job, self.show),
             HttpRoute("GET", f"{job}/log", self.log),
             HttpRoute("GET", f"{job}/pipeline", self.pipeline),
+            HttpRoute("GET", f"{job}/timeline", self.timeline),
             HttpRoute("POST", f"{job}/restart", self.restart),
             HttpRoute("POST", f"{job}/upgrade", self.upgrade),
             HttpRoute("POST", "/v1/events", self.events, is_reading=True),
@@ -129,6 +133,11 @@ class JobApi:
         record = self._find_job(request).record
         running = _read_text(self.folder.get_pipeline_path(record.name))
         return make_response(200, {"running": running, "file": _read_text(record.file)})
+
+    async def timeline(self, request: Request) -> Response:
+        """Answer with the samples of a job's figures in the last hour."""
+        found = self.timelines.by_job.get(request.path_values["name"], JobTimeline())
+        return make_response(200, found.build_document())
 
     async def submit(self, request: Request) -> Response:
         """Submit a pipeline: `file`, and its `text` if it is not in the folder."""
@@ -254,6 +263,11 @@ class JobApi:
     def _find_folder(self, name: str) -> str:
         """Return the folder of a job's home, which need not exist. Raises RequestError."""
         return get_home_folder(self.folder.home, _check_name(name))
+
+    def _find_process(self, name: str) -> int | None:
+        """Return the process of a job of the server; None if it does not run."""
+        job = self.supervisor.jobs.get(name)
+        return None if job is None or job.process is None else job.process.pid
 
     def _find_job(self, request: Request) -> ServedJob:
         name = request.path_values["name"]

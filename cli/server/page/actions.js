@@ -4,7 +4,7 @@ import { runOperation } from "./api.js";
 import { drawError, notify, openDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { formatCount } from "./format.js";
-import { pollNow, redraw } from "./store.js";
+import { refresh, redraw } from "./store.js";
 import { openSubmit } from "./submit.js";
 
 export function drawActions(job) {
@@ -97,5 +97,5 @@ async function carryOut(job, action, form, values) {
     else form.error = error;
   }
   Object.assign(form, { isBusy: false, words: "" });
-  pollNow();
+  refresh();
 }

@@ -2,22 +2,30 @@
 
 import { role } from "./api.js";
 import { drawActions } from "./actions.js";
-import { drawError } from "./dialog.js";
 import { h } from "./dom.js";
 import { formatDuration } from "./format.js";
 import { drawStatus } from "./jobs.js";
+import { checkpointsTab } from "./checkpoints.js";
+import { logTab } from "./log.js";
 import { drawOverview } from "./overview.js";
-import { link, state } from "./store.js";
+import { pipelineTab } from "./pipeline.js";
+import { link, openJob, state } from "./store.js";
+import { timelineTab } from "./timeline.js";
 
-/** The tabs of a job: their titles, and what draws them. */
+/** The tabs of a job: what draws them, and what they fetch beside the stream of figures. */
 export const TABS = {
-  overview: ["Overview", drawOverview],
+  overview: { title: "Overview", draw: drawOverview },
+  checkpoints: { title: "Checkpoints", ...checkpointsTab },
+  timeline: { title: "Timeline", ...timelineTab },
+  log: { title: "Log", ...logTab },
+  pipeline: { title: "Pipeline", ...pipelineTab },
 };
 
 export function drawJob() {
-  const { name, tab } = state.route, { about, problems } = state.job;
-  if (!about) return problems.about ? drawError(problems.about) : h("p", { class: "muted empty" }, `Looking for ${name} …`);
-  const [, draw] = TABS[tab] ?? TABS.overview;
+  const { name, tab } = state.route, about = openJob();
+  if (!state.jobs) return h("p", { class: "muted empty" }, `Looking for ${name} …`);
+  if (!about) return h("div", { class: "panel empty muted" }, `There is no job ${name}. `, h("a", { href: "#/" }, "All jobs"));
+  const open = TABS[tab] ?? TABS.overview;
   return [
     h("div", { class: "head" },
       h("h1", { class: "mono" }, name), drawStatus(about),
@@ -25,11 +33,11 @@ export function drawJob() {
       about.attempt > 1 && h("span", { class: "muted" }, `attempt ${about.attempt}`),
       h("span", { class: "spring" }),
       role === "owner" && drawActions(about)),
-    h("nav", { class: "tabs" }, Object.entries(TABS).map(([key, [title]], at) => h("a", {
-      href: link(name, key), "aria-current": key === tab ? "page" : null, title: `${title} (${at + 1})`,
+    h("nav", { class: "tabs" }, Object.entries(TABS).map(([key, { title }], at) => h("a", {
+      href: link(name, key), "aria-current": TABS[key] === open ? "page" : null, title: `${title} (${at + 1})`,
     }, title))),
     drawWhy(about),
-    draw(),
+    h("div", { key: open.title }, open.draw()),
   ];
 }
 

@@ -5,10 +5,11 @@ import { drawDialog, openKeys } from "./dialog.js";
 import { h, render } from "./dom.js";
 import { drawJob, TABS } from "./job.js";
 import { drawJobs } from "./jobs.js";
-import { link, onDraw, openRoute, pollNow, redraw, state } from "./store.js";
+import { link, onDraw, openRoute, redraw, refresh, setTabPolls, state } from "./store.js";
 import { acceptDrops, openSubmit } from "./submit.js";
 
-const LATE_MS = 6000;
+/** A stream that is silent for longer is lost: a comment comes in 15 seconds. */
+const LATE_MS = 20_000;
 
 function draw() {
   const { name } = state.route;
@@ -47,7 +48,7 @@ function drawLogin() {
     event.preventDefault();
     setToken(event.target.elements.token.value.trim().replace(/^.*#token=/, ""));
     state.problem = null;
-    pollNow();
+    refresh();
     redraw();
   }
   return h("form", { class: "login panel", onsubmit: enter },
@@ -83,11 +84,12 @@ function moveFocus(step) {
 }
 
 adoptToken();
+setTabPolls((route) => TABS[route.tab]?.polls?.(route) ?? []);
 onDraw(draw);
 addEventListener("hashchange", () => { adoptToken(); openRoute(); });
 addEventListener("keydown", onKey);
 addEventListener("resize", redraw);
-document.addEventListener("visibilitychange", () => { if (!document.hidden) pollNow(); });
+document.addEventListener("visibilitychange", refresh);
 setInterval(redraw, 1000);
 acceptDrops();
 openRoute();

@@ -5,17 +5,17 @@ import { findHolder, meanShares } from "./figures.js";
 import { formatAge, formatBytes, formatCount, formatDuration, formatRate, formatShare, formatWatermark } from "./format.js";
 import { drawGraph } from "./graph.js";
 import { drawPart } from "./part.js";
-import { link, serverNow, state } from "./store.js";
+import { link, openJob, serverNow, state } from "./store.js";
 
 export function drawOverview() {
-  const { about, statistics } = state.job;
+  const about = openJob(), { statistics } = state.job;
   if (about.pid == null) return h("div", { class: "panel empty muted" }, "The job is not running, so it has no figures. Its log says how it ended.");
   if (!statistics || !state.job.graph) return h("p", { class: "muted empty" }, "Waiting for the first figures …");
   return [drawSummary(), drawFindings(), drawGraph(), drawChosen(), drawParts()];
 }
 
 function drawSummary() {
-  const { about, statistics, samples, graph } = state.job;
+  const about = openJob(), { statistics, samples, graph } = state.job;
   const sum = (kind, count) => {
     const rates = graph.parts.filter((part) => part.kind === kind).map((part) => samples.rate(part.name, count));
     return rates.includes(null) ? null : rates.reduce((a, b) => a + b, 0);

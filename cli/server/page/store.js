@@ -1,6 +1,7 @@
-// The state of the page, the view that the URL names, and what is fetched for it.
+// The state of the page, the view that the URL names, and what the server says about it.
 
 import { ApiError, getJson, jobPath } from "./api.js";
+import { EventStream } from "./events.js";
 import { Samples } from "./figures.js";
 
 export const state = {
@@ -22,10 +23,7 @@ export const state = {
 };
 
 function emptyJob() {
-  return {
-    about: null, graph: null, statistics: null, findings: null, checkpoints: null, problems: {},
-    samples: new Samples(), tabs: {},
-  };
+  return { graph: null, statistics: null, findings: null, checkpoints: null, problems: {}, samples: new Samples(), tabs: {}, taps: [] };
 }
 
 let draw = () => {};
@@ -47,6 +45,11 @@ export function serverNow() {
   return Date.now() + state.clockOffset;
 }
 
+/** The open job as the list of jobs has it; undefined if there is none of its name. */
+export function openJob() {
+  return state.jobs?.find((job) => job.name === state.route.name);
+}
+
 export function parseRoute(hash) {
   const [kind, name, tab, part] = hash.replace(/^#\/?/, "").split("/").map(decode);
   return kind === "job" && name ? { name, tab: tab || "overview", part: part || null } : {};
@@ -65,95 +68,85 @@ export function openRoute() {
   const before = state.route.name;
   state.route = parseRoute(location.hash);
   if (state.route.name !== before) state.job = emptyJob();
-  pollNow();
+  refresh();
   redraw();
 }
 
-// What each view needs: a path, how often, and where the answer goes.
+// The stream of events: all jobs, and the figures and rows of the open one
 
-function listPolls() {
-  return [
-    { path: "/v1/jobs", every: 2, take: takeJobs },
-    { path: "/v1/history", every: 10, take: (found) => { state.history = found.runs; } },
-  ];
+const stream = new EventStream(takeEvent, (error) => { state.problem = error; redraw(); });
+
+/** Open the stream that the view needs, and fetch at once what is not in it. */
+export function refresh() {
+  const { name } = state.route, { taps } = state.job;
+  stream.want(document.hidden ? null : { jobs: true, ...(name && { job: name, taps }) });
+  due.clear();
+  clearTimeout(timer);
+  poll();
 }
 
-function jobPolls({ name }) {
-  const job = state.job, of = (route) => jobPath(name, route);
-  const running = job.about == null || job.about.pid != null;
-  const polls = [{ path: jobPath(name), every: 2, take: takeAbout, key: "about" }];
-  if (!running) return polls;
-  return [
-    ...polls,
-    { path: of("statistics"), every: 1, take: takeStatistics, key: "statistics" },
-    { path: of("findings"), every: 2, take: (found) => { job.findings = found; }, key: "findings" },
-    ...(job.graph ? [] : [{ path: of("graph"), every: 2, take: (found) => { job.graph = found; }, key: "graph" }]),
-  ];
+function takeEvent(kind, data) {
+  Object.assign(state, { problem: null, answeredAt: Date.now() });
+  if (kind === "jobs") takeJobs(data);
+  else if (kind === "job" && data.name === state.route.name) takeFigures(data);
+  else if (kind === "rows" || kind === "error") state.job.takeRows?.(kind, data);
+  redraw();
 }
 
-export function takeJobs(found) {
-  state.jobs = found.jobs;
-  state.files = found.files;
+function takeJobs(found) {
+  const before = openJob();
+  Object.assign(state, { jobs: found.jobs, files: found.files });
+  const now = openJob();
+  const isOther = before?.generation !== now?.generation || before?.pid !== now?.pid || before?.attempt !== now?.attempt;
+  if (isOther) state.job.graph = null;
+  if (now?.pid == null) Object.assign(state.job, { statistics: null, findings: null });
 }
 
-function takeAbout(found) {
-  const job = state.job, before = job.about;
-  if (before && (before.generation !== found.generation || before.attempt !== found.attempt || before.pid !== found.pid)) {
-    job.graph = null;
-  }
-  job.about = found;
+function takeFigures({ statistics, findings }) {
+  const { job } = state;
+  Object.assign(job, { statistics, findings });
+  job.samples.add(statistics);
+  state.clockOffset = Date.parse(statistics.time) - Date.now();
+  const isRescaled = job.graph?.parts.some((part) => statistics.parts[part.name]?.parallelism !== part.parallelism);
+  if (isRescaled) job.graph = null;
 }
 
-export function takeStatistics(found) {
-  const job = state.job;
-  job.statistics = found;
-  job.samples.add(found);
-  state.clockOffset = Date.parse(found.time) - Date.now();
-  const widths = job.graph?.parts.some((part) => found.parts[part.name]?.parallelism !== part.parallelism);
-  if (widths) job.graph = null;
-}
+// What is not in the stream: { path, every, take, key, read }, of the view and of its tab
 
-/** Requests of the open tab, beside those of every view of a job. */
 let tabPolls = () => [];
 export function setTabPolls(make) {
   tabPolls = make;
 }
 
+function listPolls({ name }) {
+  if (!name) return [{ path: "/v1/history", every: 10, take: (found) => { state.history = found.runs; } }];
+  const { job } = state, needsGraph = openJob()?.pid != null && !job.graph;
+  const graph = { path: jobPath(name, "graph"), every: 1, key: "graph", take: (found) => { job.graph = found; } };
+  return [...(needsGraph ? [graph] : []), ...tabPolls(state.route)];
+}
+
 const due = new Map();
 let timer = null;
 
-/** Fetch at once what the view needs, and go on as often as it needs it. */
-export function pollNow() {
-  due.clear();
+async function poll() {
+  const now = performance.now();
+  const pending = document.hidden || state.problem?.status === 401 ? [] : listPolls(state.route).filter((each) => (due.get(each.path) ?? 0) <= now);
+  await Promise.all(pending.map((each) => fetchOne(each, state.job)));
   clearTimeout(timer);
-  tick();
+  timer = setTimeout(poll, 200);
 }
 
-async function tick() {
-  const route = state.route, now = performance.now();
-  const polls = route.name ? [...jobPolls(route), ...tabPolls(route)] : listPolls();
-  const pending = polls.filter((poll) => (due.get(poll.path) ?? 0) <= now);
-  if (!document.hidden) {
-    await Promise.all(pending.map((poll) => fetchOne(poll, route)));
-  }
-  clearTimeout(timer);
-  timer = setTimeout(tick, 250);
-}
-
-async function fetchOne({ path, every, take, key, read = getJson }, route) {
+async function fetchOne({ path, every, take, key, read = getJson }, job) {
   due.set(path, performance.now() + every * 1000);
-  const job = state.job;
   try {
     const found = await read(path);
-    if (route !== state.route && (route.name !== state.route.name || job !== state.job)) return;
+    if (job !== state.job) return;
     take(found);
     if (key) delete job.problems[key];
-    Object.assign(state, { problem: null, answeredAt: Date.now() });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (key && error.status) job.problems[key] = error;
+    if (key && error.status && error.status !== 401) job.problems[key] = error;
     else state.problem = error;
-    if (error.status === 401) state.problem = error;
   }
   redraw();
 }

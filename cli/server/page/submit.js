@@ -3,7 +3,7 @@
 import { post, role, runOperation } from "./api.js";
 import { closeDialog, drawError, notify, openDialog } from "./dialog.js";
 import { h } from "./dom.js";
-import { link, pollNow, redraw } from "./store.js";
+import { link, refresh, redraw } from "./store.js";
 
 /** Open the dialog; with a job, the file becomes its new version. */
 export function openSubmit(job = null, file = null) {
@@ -41,7 +41,7 @@ async function send(form) {
     closeDialog();
     notify(form.job ? `${name} is upgraded` : `${name} is started`);
     location.hash = link(name);
-    pollNow();
+    refresh();
   } catch (error) {
     form.error = error;
   }
@@ -60,7 +60,7 @@ export async function startFile(file) {
   try {
     const { name } = await post("/v1/jobs", { file });
     notify(`${name} is started`);
-    pollNow();
+    refresh();
   } catch (error) {
     openDialog("Not started", () => drawError(error));
   }

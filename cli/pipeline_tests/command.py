@@ -207,7 +207,7 @@ def _create_test(options: SuiteOptions, count: int, root: str | None) -> int:
     from headrace.cli.pipeline_tests.checked_tests import find_suites
     from headrace.cli.pipeline_tests.new_test import (
         create_test,
-        list_lookup_steps,
+        list_lookup_tables,
         read_newest_checkpoint,
     )
     from headrace.cli.pipeline_tests.report import format_created
@@ -227,7 +227,7 @@ def _create_test(options: SuiteOptions, count: int, root: str | None) -> int:
         restored = read_newest_checkpoint(find_home(str(plan.name), root), plan)
     result = create_test(suites[0], checked[0], count, runner.fix, restored)
     click.echo(format_created(result))
-    for step in list_lookup_steps(plan):
+    for step in list_lookup_tables(plan):
         click.echo(f'write the rows of the table of "{step}", then --fix the test', err=True)
     return 1 if result.mismatches else 0
 

@@ -30,7 +30,7 @@ from headrace.core.plan import Plan
 from headrace.core.plan.layout import get_lookup
 from headrace.core.testing.bound_tests import EVENT_WORDS, BoundTest
 from headrace.core.testing.row_text import RowWriter, UnwritableValue, write_text
-from headrace.core.testing.typed_rows import list_record_columns
+from headrace.core.testing.typed_rows import list_record_columns, name_lookup_table
 from headrace.core.testing.visible_rows import Row
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.home import Home
@@ -170,7 +170,7 @@ def _write_test(name: str, samples: Sequence[SourceSample], checked: CheckedTest
     yield "given:"
     for sample in samples:
         yield from (f"  {line}" for line in _write_events(sample, writer))
-    if tables := list_lookup_steps(plan):
+    if tables := list_lookup_tables(plan):
         yield f"tables: {{{', '.join(f'{write_text(each)}: []' for each in tables)}}}"
     yield "expect:"
     sinks = checked.checked.pipeline.sinks.values()
@@ -178,9 +178,10 @@ def _write_test(name: str, samples: Sequence[SourceSample], checked: CheckedTest
         yield f"  {write_text(stream)}: []"
 
 
-def list_lookup_steps(plan: Plan) -> list[str]:
-    """Return the steps that look up a table."""
-    return [part.name for part in plan if get_lookup(part) is not None]
+def list_lookup_tables(plan: Plan) -> list[str]:
+    """Return the names by which tests give the tables of lookups."""
+    names = (name_lookup_table(part) for part in plan if get_lookup(part) is not None)
+    return [*dict.fromkeys(names)]
 
 
 def _write_events(sample: SourceSample, writer: RowWriter) -> Iterator[str]:

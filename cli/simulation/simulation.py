@@ -36,7 +36,12 @@ from headrace.core.testing.bound_tests import FedRows
 from headrace.core.testing.random_rows import NoEventTime, RowSamples
 from headrace.core.testing.row_text import UnwritableValue
 from headrace.core.testing.stream_checks import Mismatch
-from headrace.core.testing.typed_rows import Row, get_lookup, list_table_columns
+from headrace.core.testing.typed_rows import (
+    Row,
+    get_lookup,
+    list_table_columns,
+    name_lookup_table,
+)
 from headrace.core.types.lazy_dataclass import dataclass
 
 UNDISTURBED_HINT = (
@@ -251,7 +256,8 @@ def collect_tables(tests: CheckedTests, plan: nodes.Plan) -> dict[str, tuple[Row
         if found is None:
             columns = ", ".join(f"{name}: ..." for name in list_table_columns(lookup).names)
             message = f'the step "{part.name}" looks up a table, and no test has rows of it'
-            hint = f"a test in the file with tables: {{{part.name}: [{{{columns}}}]}} gives them"
+            name = name_lookup_table(part)
+            hint = f"a test in the file with tables: {{{name}: [{{{columns}}}]}} gives them"
             raise Refusal(message, hint)
         tables[part.name] = found
     return tables

@@ -28,6 +28,7 @@ from headrace.core.testing.typed_rows import (
     get_lookup,
     list_record_columns,
     list_table_columns,
+    name_lookup_table,
 )
 from headrace.core.types.data_types import TIMESTAMP, Schema
 from headrace.core.types.lazy_dataclass import dataclass
@@ -53,10 +54,11 @@ class EntryWriter:
             yield from self._write_event(event)
         if case.tables:
             yield "  tables:"
-        for step, table in case.tables.items():
+        tables = {name_lookup_table(self.plan.part(step)): step for step in case.tables}
+        for name, step in tables.items():  # all lookups of a name have the same rows
             lookup = get_lookup(self.plan.part(step))
             assert lookup is not None, step
-            yield from _write_rows(f"    {step}:", table, list_table_columns(lookup))
+            yield from _write_rows(f"    {name}:", case.tables[step], list_table_columns(lookup))
         yield "  expect:"
         for name, rows in expected.streams.items():
             schema = self.plan.streams[name].schema

@@ -346,6 +346,7 @@ class DocumentReader:
             return SqlSection(is_broken=True)
         found = read_statements(text, self.findings)
         self.names_lost |= found.is_broken
+        self.broken.update(found.broken_names)
         for view, step in found.steps.items():
             if view in steps:
                 line = steps[view].name.locate().line

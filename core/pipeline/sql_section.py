@@ -37,8 +37,10 @@ class SqlSection:
     steps: dict[str, Step] = field(default_factory=dict)
     inputs: dict[str, Text] = field(default_factory=dict)
     """The names of the sinks that the statements write."""
+    broken_names: set[str] = field(default_factory=set)
+    """The names of steps whose queries are invalid."""
     is_broken: bool = False
-    """Whether a statement could not be read."""
+    """Whether a statement could not be read, so that there may be more names."""
 
 
 def name_query(sink: Text) -> Text:
@@ -83,26 +85,31 @@ class _StatementReader:
         from headrace.core.sql.parser import parse_query
         from headrace.core.sql.statements import parse_statement
 
-        written = text
         try:
             statement = parse_statement(text.reveal())
-            if statement is None:
-                return
-            start, end = statement.query_span.start, statement.query_span.end
-            written = text.compose([TextPart(start, end)])
+        except ExpressionError as error:
+            self.section.is_broken = True
+            place = text.locate(error.span.start, error.span.end)
+            self._report(error.message, place, error.hint)
+            return
+        if statement is None:
+            return
+        start, end = statement.name_span.start, statement.name_span.end
+        name = text.compose([TextPart(start, end, statement.name)])
+        written = text.compose([TextPart(statement.query_span.start, statement.query_span.end)])
+        query = None
+        try:
             query = QueryText(written, parse_query(written.reveal()))
         except ExpressionError as error:
             place = written.locate(error.span.start, error.span.end)
             self._report(error.message, place, error.hint)
-            return
-        start, end = statement.name_span.start, statement.name_span.end
-        name = text.compose([TextPart(start, end, statement.name)])
+            self.section.broken_names.add(name if statement.is_view else name_query(name))
         if statement.is_view:
             self._add_view(name, query)
         else:
             self._add_insert(name, query)
 
-    def _add_view(self, name: Text, query: QueryText) -> None:
+    def _add_view(self, name: Text, query: QueryText | None) -> None:
         try:
             name_reading.parse(name)
         except InvalidScalar as unfit:
@@ -110,16 +117,17 @@ class _StatementReader:
             return self._report(message, name.locate(), unfit.hint)
         if name in self.section.steps:
             return self._report(f'there are two views "{name}"', name.locate())
-        self.section.steps[name] = build_query_step(name, query)
+        if query is not None:
+            self.section.steps[name] = build_query_step(name, query)
 
-    def _add_insert(self, sink: Text, query: QueryText) -> None:
+    def _add_insert(self, sink: Text, query: QueryText | None) -> None:
         if sink in self.section.inputs:
             hint = "insert into it once, with union all between the queries"
             return self._report(f'the sink "{sink}" has two queries', sink.locate(), hint)
         step = name_query(sink)
-        self.section.steps[step] = build_query_step(step, query)
+        if query is not None:
+            self.section.steps[step] = build_query_step(step, query)
         self.section.inputs[sink] = sink
 
     def _report(self, message: str, place: Location, hint: str = "") -> None:
-        self.section.is_broken = True
         self.findings.add(message, place, hint, "sql")

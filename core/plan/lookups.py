@@ -63,6 +63,7 @@ class LookupBuilder:
             keeps_order=clause.ordered,
             cache_rows=cache.rows if cache else 0,
             cache_us=_to_microseconds(cache.ttl) if cache else 0,
+            name=clause.name,
         )
 
     def _type_key(self, assignment: Assignment) -> nodes.ComputedColumn | None:

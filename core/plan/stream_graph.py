@@ -151,8 +151,9 @@ def report_unknown_stream(
         report.add(f'"{step}" is not a route and has no outputs', name.locate(), f"write {step}")
         return (step,)
     last = name.rpartition(".")[2]
-    near = find_nearest_name(name, streams) or (last if last in streams else "")
-    known = f"there are {', '.join(streams)}" if streams else "there are no sources"
+    shown = [stream for stream in streams if "@" not in stream]  # others are inside of queries
+    near = find_nearest_name(name, shown) or (last if last in streams else "")
+    known = f"there are {', '.join(shown)}" if shown else "there are no sources"
     hint = f'did you mean "{near}"?' if near else known
     report.add(f'unknown source or step "{name}"', name.locate(), hint)
     return (near, *siblings) if near else siblings

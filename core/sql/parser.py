@@ -122,7 +122,8 @@ class QueryParser(ClauseParser):
     def _parse_named(self) -> tuple[NamedQuery, ...]:
         if self.is_at("recursive"):
             message = "with recursive is not supported"
-            raise ExpressionError(message, self.current_token.span)
+            hint = "as in with a as (...), b as (select ... from a join t ...), for each level"
+            raise ExpressionError(message, self.current_token.span, hint)
         found = [self._parse_one_named()]
         while self.accept(","):
             found.append(self._parse_one_named())

@@ -337,16 +337,27 @@ class PlanBinder:
 
     def _bind_tables(self) -> dict[str, tuple[Row, ...]]:
         lookups = {p.name: found for p in self.plan if (found := get_lookup(p)) is not None}
-        written = {str(name): rows for name, rows in self.test.tables.items()}
+        given = {str(name): rows for name, rows in self.test.tables.items()}
+        names = {step: lookup.name or step for step, lookup in lookups.items()}
         for name in self.test.tables:
-            if name not in lookups and not self._report_idle_part(name):
-                known = f"the steps with a lookup are {', '.join(lookups)}" if lookups else ""
-                hint = suggest_name(name, lookups) or known
-                self._report(f'no step "{name}" looks up a table', name.locate(), hint)
+            if name not in {*lookups, *names.values()} and not self._report_idle_part(name):
+                shown = sorted({*names.values()})
+                known = f"the tables are {', '.join(shown)}" if shown else ""
+                hint = suggest_name(name, shown) or known
+                self._report(f'no step looks up a table "{name}"', name.locate(), hint)
+        written = {
+            step: given[step if step in given else name]
+            for step, name in names.items()
+            if step in given or name in given
+        }
         for step in sorted(lookups.keys() - written.keys()):
+            table = names[step]
             columns = ", ".join(f"{c}: ..." for c in list_table_columns(lookups[step]).names)
             message = f'the step "{step}" looks up a table, and the test has no rows of it'
-            hint = f"add tables: {{{step}: [{{{columns}}}]}}, or {{{step}: []}}"
+            if table != step:
+                query = step.partition("@")[0]
+                message = f'the query "{query}" looks up "{table}", and the test has no rows of it'
+            hint = f"add tables: {{{table}: [{{{columns}}}]}}, or {{{table}: []}}"
             self._report(message, self.test.location, hint)
         return {
             step: self._rows.type_rows(rows, list_table_columns(lookups[step]))

@@ -24,6 +24,12 @@ def get_lookup(step: nodes.PlanPart) -> nodes.Lookup | None:
     return next((each for each in operations if isinstance(each, nodes.Lookup)), None)
 
 
+def name_lookup_table(step: nodes.PlanPart) -> str:
+    """Return the name by which tests give the table of a lookup: that in a query, or the step's."""
+    lookup = get_lookup(step)
+    return step.name if lookup is None else lookup.name or step.name
+
+
 def list_record_columns(source: nodes.Source) -> Schema:
     """Return the columns of a source's records; those of a table say what they do to it.
 

@@ -6,6 +6,7 @@ The lexer and the parser are our own and not sqlglot's: docs/decisions/ has the 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from headrace.core.expressions.parsing.foreign_characters import (
@@ -69,6 +70,19 @@ def tokenize(text: str) -> list[SqlToken]:
         at = match.end()
     tokens.append(SqlToken("end", "", "", Span(len(text), len(text))))
     return tokens
+
+
+def find_optimizer_hints(text: str) -> Iterator[Span]:
+    """Yield the comments of a text that are hints to an optimizer, such as `/*+ BROADCAST(t) */`.
+
+    >>> [(span.start, span.end) for span in find_optimizer_hints("select /*+ x */ '/*+ y */'")]
+    [(7, 15)]
+    """
+    at = 0
+    while match := _RAW_STRING.match(text, at) or _TOKEN.match(text, at):
+        if match[0].startswith("/*+"):
+            yield Span(at, match.end())
+        at = match.end()
 
 
 def _build_token(kind: str | None, text: str, span: Span) -> SqlToken:

@@ -243,7 +243,9 @@ class LookupTablesReading(FieldReading):
 class Lookup(LookupKeys):
     """A lookup, with its connector and options. `keys_at` has each key with its position."""
 
-    loader_fields = ("connector", "options", "keys_at")
+    loader_fields = ("connector", "options", "keys_at", "name")
     connector: ConnectorSpec
     options: Any
     keys_at: Mapping[str, Text]
+    name: str = ""
+    """The name of the table in a query."""

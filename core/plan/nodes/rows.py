@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Literal
 
 from headrace.core.expressions.typed import TypedExpression
@@ -145,6 +146,8 @@ class Lookup:
     cache_us: int = 0
     reads_upserts: bool = False
     """Whether its rows are upserts: a row without a result deletes the row with its key."""
+    name: str = field(default="", compare=False)
+    """The name of the table in a query; empty in a clause `lookup`."""
 
     @property
     def key_schema(self) -> Schema:

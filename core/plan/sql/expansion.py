@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headrace.core.expressions.parsing.lexer import find_optimizer_hints
 from headrace.core.pipeline.model import Step
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.sql.lookup_joins import write_join
@@ -23,6 +24,7 @@ def expand_query(
     assert step.sql is not None, "it is a step with a query"
     _warn_of_unused_lookups(step, report)
     texts = QueryTexts(step.sql, report)
+    _warn_of_optimizer_hints(texts)
     writer = StepWriter(step, texts, table, build)
     try:
         QueryCompiler(writer, texts).compile(step.sql.query, str(step.name))
@@ -39,3 +41,12 @@ def _warn_of_unused_lookups(step: Step, report: PlanProblems) -> None:
         if name not in read:
             hint = f"{write_join(name, name, lookup)}, or remove it"
             report.warn(f'lookups: the query does not join "{name}"', name.locate(), hint)
+
+
+def _warn_of_optimizer_hints(texts: QueryTexts) -> None:
+    """Warn of comments that ask Spark's optimizer for something."""
+    text = texts.written.text
+    for span in find_optimizer_hints(text.reveal()):
+        hint = "remove it; the keys parallelism and slot of the step apply to all of its steps"
+        message = f"a hint to the optimizer has no effect: {texts.cut(span)}"
+        texts.report.warn(message, text.locate(span.start, span.end), hint)

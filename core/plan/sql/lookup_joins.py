@@ -217,7 +217,8 @@ class LookupJoiner:
         merged = {each.name for each in written.using}
         columns = tuple(replace(c, in_star=c.name not in merged) for c in columns)
         on_miss = OnMiss("null" if is_outer else "drop")
-        clause = lookup.lookup.model_copy(update={"on": on, "add": add, "on_miss": on_miss})
+        update = {"on": on, "add": add, "on_miss": on_miss, "name": lookup.written.name}
+        clause = lookup.lookup.model_copy(update=update)
         draft = Draft(
             left.inputs,
             Scope((*left.scope.columns, *columns)),

@@ -51,7 +51,12 @@ from headrace.core.plan.sql.texts import (
     split_conjunction,
 )
 from headrace.core.plan.sql.window_functions import OverBuilder
-from headrace.core.plan.sql.windowed_selects import NamedWindows, has_window, lift_windows
+from headrace.core.plan.sql.windowed_selects import (
+    NamedWindows,
+    has_window,
+    lift_ordered_calls,
+    lift_windows,
+)
 from headrace.core.sql.syntax_tree import (
     Query,
     Select,
@@ -89,7 +94,8 @@ class SelectBuilder:
         `extra` returns further columns of the result. Raises RejectedQuery.
         """
         named = NamedWindows(select.windows, self.texts)
-        select = lift_queries(lift_windows(named.write_out(select)))
+        select = lift_windows(named.write_out(select))
+        select = lift_queries(lift_ordered_calls(select, self.texts))
         self.labels = label_subqueries(select, self.texts.written.text.reveal())
         draft = self._build_rows(select)
         is_group = is_grouped(select)

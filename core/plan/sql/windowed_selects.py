@@ -6,6 +6,13 @@ Named windows are written out, and functions over groups are in a query around t
 
     select city, rank() over (order by `count(*)`) as r
     from (select city, count(*) from orders group by city)
+
+So are functions by event time beside aggregates of partitions, whose results change:
+
+    select amount - lag(amount) over (order by at) as more, sum(amount) over () as total from orders
+
+    select amount - `lag(amount) over (order by at)` as more, sum(amount) over () as total
+    from (select amount, lag(amount) over (order by at) from orders)
 """
 
 from __future__ import annotations
@@ -13,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
+from headrace.core.aggregates.over_calls import RANK_FUNCTIONS
 from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.parsing.syntax_tree import (
     Member,
@@ -25,6 +33,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 from headrace.core.plan.sql.grouped_queries import GROUPS, list_keys, write_out_positions
 from headrace.core.plan.sql.groups import is_grouped
 from headrace.core.plan.sql.items import is_aggregate
+from headrace.core.plan.sql.partitions import is_of_partition
 from headrace.core.plan.sql.texts import QueryTexts, comparable_text
 from headrace.core.sql.syntax_tree import (
     DerivedTable,
@@ -34,6 +43,7 @@ from headrace.core.sql.syntax_tree import (
     WindowCall,
     WindowSpec,
     change_window,
+    find_subqueries,
     find_window_calls,
 )
 from headrace.core.types.lazy_dataclass import dataclass
@@ -121,6 +131,49 @@ def lift_windows(select: Select) -> Select:
         windows={},
     )
     table = DerivedTable(select.span, Query(select.span, inner), GROUPS, select.span)
+    places = {key: select.places[key] for key in ("select", "qualify") if key in select.places}
+    return Select(select.span, around, table, select.is_distinct, qualify=qualify, places=places)
+
+
+ORDERED = "ordered"
+"""The name of the query with the functions by event time."""
+
+
+def lift_ordered_calls(select: Select, texts: QueryTexts) -> Select:
+    """Return a `select` with its functions by event time in a query in `from`, if it has aggregates
+    of partitions, too."""
+    nodes = [*(item.expression for item in select.items), *filter(None, (select.qualify,))]
+    calls = [call for node in nodes for call in find_window_calls(node)]
+    ordered = [call for call in calls if not is_of_partition(call)]
+    has_query = any(next(find_subqueries(node), None) for node in nodes)
+    has_star = any(isinstance(node, Star) for node in nodes)
+    if len(ordered) == len(calls) or has_query or has_star or is_grouped(select):
+        return select
+    if all(call.call.name in RANK_FUNCTIONS for call in ordered):
+        return select  # the first rows of a key, which may change
+    results = {item.name for item in select.items if has_window(item.expression)}
+    columns = dict[str, SelectItem]()
+
+    def find(node: SyntaxNode, bound: frozenset[str]) -> SyntaxNode | None:
+        if isinstance(node, WindowCall) and is_of_partition(node):
+            return change_window(node, lambda below: replace_nodes(below, find))
+        if not isinstance(node, Name | Member | WindowCall):
+            return None
+        if isinstance(node, Name) and node.name in bound | results:
+            return node
+        is_call = isinstance(node, WindowCall)
+        text = texts.cut(node.span) if is_call else comparable_text(node)
+        columns.setdefault(text, SelectItem(node, text, node.span))
+        return Name(node.span, text)
+
+    around = tuple(
+        replace(item, expression=replace_nodes(item.expression, find)) for item in select.items
+    )
+    qualify = select.qualify and replace_nodes(select.qualify, find)
+    inner = replace(
+        select, items=tuple(columns.values()), is_distinct=False, qualify=None, windows={}
+    )
+    table = DerivedTable(select.span, Query(select.span, inner), ORDERED, select.span)
     places = {key: select.places[key] for key in ("select", "qualify") if key in select.places}
     return Select(select.span, around, table, select.is_distinct, qualify=qualify, places=places)
 

@@ -139,6 +139,40 @@ def test_a_lookup_needs_the_rows_of_its_table(headrace: Headrace) -> None:
     check(headrace, text, f"shop.yaml:19:11: {message}", hint)
 
 
+QUERY = """\
+name: shop
+sources:
+  orders: {generate: {rows: 3, columns: {id: id, land: "cast(id as string)"}}}
+steps:
+  named:
+    lookups:
+      people: {file: {path: p.csv}, on: [id], add: {name: string}}
+      lands: {file: {path: l.csv}, on: [land], add: {zone: string}}
+    sql: |
+      select o.id, p.name, l.zone from orders o
+      join people for system_time as of current_timestamp() as p on p.id = o.id
+      left join lands for system_time as of current_timestamp() as l on l.land = o.land
+sinks:
+  out: {from: named, console: {}}
+tests:
+  - name: t
+    given:
+      - orders: [{id: 1, land: at}, {id: 2, land: it}]
+    tables: {people: [{id: 1, name: ann}], lands: [{land: at, zone: east}]}
+    expect: {named: [{id: 1, name: ann, zone: east}]}
+"""
+
+
+def test_tables_of_a_query_have_the_names_of_its_lookups(headrace: Headrace) -> None:
+    Path("shop.yaml").write_text(QUERY, "utf-8")
+    assert headrace("test", "shop.yaml").status == 0
+    message = 'the query "named" looks up "people", and the test has no rows of it'
+    hint = "add tables: {people: [{id: ..., name: ...}]}, or {people: []}"
+    check(headrace, QUERY.replace("{people: [{id: 1, name: ann}], ", "{"), message, hint)
+    message = 'no step looks up a table "persons"'
+    check(headrace, QUERY.replace("{people: [", "{persons: [], people: ["), message)
+
+
 @pytest.mark.parametrize(
     ("tests", "place", "message"),
     [

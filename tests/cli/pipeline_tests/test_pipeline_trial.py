@@ -200,7 +200,7 @@ def test_mistakes_are_found_before_the_job_starts(shop: Path) -> None:
     for options, message in (
         ({"given": ["total"]}, 'given: there is no step "total"'),
         ({"splits": {"order": 2}}, 'splits: there is no source "order"'),
-        ({"tables": {"totals": []}}, 'no step "totals" looks up a table'),
+        ({"tables": {"totals": []}}, 'no step looks up a table "totals"'),
         ({"date": "today"}, 'date: wanted a date such as 2026-01-31, got "today"'),
     ):
         with pytest.raises(ValueError, match=message):

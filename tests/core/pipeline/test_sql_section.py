@@ -96,6 +96,26 @@ def test_mistakes_have_their_place(
     assert message in ran.out and hint in ran.out
 
 
+def test_a_statement_that_cannot_be_read_hides_no_mistake_of_others(headrace: Headrace) -> None:
+    at = STATEMENTS.index("sql: |\n")
+    Path("p.yaml").write_text(f"{HEAD}{STATEMENTS[:at]}sql: ${{file:p.sql}}\n")
+    Path("p.sql").write_text(
+        "create view a as select id, from orders;\n"
+        "insert into large select id from a join nowhere on true;\n"
+        "insert into totals select amount amount from orders where;\n"
+        "create view b as select amont from orders;\n"
+    )
+    ran = headrace("validate", "p.yaml")
+    found = [line for line in ran.out.splitlines() if line.startswith("p.sql:")]
+    assert [line.split(" ")[0] for line in found] == [
+        "p.sql:1:29:",
+        "p.sql:2:41:",
+        "p.sql:3:57:",
+        "p.sql:4:25:",
+    ]
+    assert 'unknown source or step "nowhere"' in found[1]
+
+
 def test_a_sink_has_one_input(headrace: Headrace) -> None:
     text = STATEMENTS.replace("large: {", "large: {from: orders, ")
     Path("p.yaml").write_text(HEAD + text)

@@ -212,7 +212,7 @@ def test_tables_are_those_outside_of_the_query_also_inside_expressions() -> None
         ("select a from range(3)", "range", "a function is no table, got range(...)", ""),
         ("select a from t tablesample (3 rows)", "tablesample", "tablesample is not", ""),
         ("select * except (a) from t", "except", "* except (...) is not supported", "by name"),
-        ("with recursive a as (select 1) select 1", "recursive", "with recursive is not", ""),
+        ("with recursive a as (select 1) select 1", "recursive", "with recursive is not", "as in"),
         ("select a from t, lateral (select 1)", "lateral", "lateral before a query", "join its"),
         ("select a from t limit x", "x", 'wanted a number of rows, got "x"', ""),
         ("", "", "wanted a query, got nothing", ""),

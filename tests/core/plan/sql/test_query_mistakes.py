@@ -443,6 +443,20 @@ def test_probable_mistakes_are_warned_of(tmp_path: Path) -> None:
     ]
 
 
+def test_hints_to_an_optimizer_are_warned_of(tmp_path: Path) -> None:
+    sql = "select /*+ BROADCAST(o) */ id from orders o /* + no */ where '/*+ no */' <> customer"
+    (problem,) = build_query(tmp_path, sql)[1]
+    message = "a hint to the optimizer has no effect: /*+ BROADCAST(o) */"
+    assert (problem.severity, problem.message) == ("warning", message)
+
+
+def test_names_inside_of_queries_are_not_suggested(tmp_path: Path) -> None:
+    sql = "with b as (select id, count(*) as n from orders group by id) select id from b join nada"
+    (problem,) = build_query(tmp_path, f"{sql} on n = id")[1]
+    assert problem.message == 'unknown source or step "nada"'
+    assert "@" not in problem.hint and "orders" in problem.hint
+
+
 def test_what_a_batch_refuses_is_marked_at_the_ttl_of_the_query(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     sql = "with a as (select distinct customer from orders) select o.id from orders o join a using"

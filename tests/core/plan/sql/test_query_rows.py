@@ -254,3 +254,28 @@ def test_bounds_in_time_of_a_table_that_changes_are_conditions(headrace: Headrac
     assert ran.status == 0, ran.err
     found = [json.loads(line) for line in ran.out.splitlines()]
     assert sorted((row["id"], row["ms"]) for row in found) == [(1, 2), (2, 4)]
+
+
+def test_functions_by_event_time_stand_beside_aggregates_of_partitions(headrace: Headrace) -> None:
+    schema = "{id: bigint, who: string, amount: bigint, at: timestamp}"
+    source = f"files: {{path: orders.jsonl}}, schema: {schema}, event_time: at"
+    Path("p.yaml").write_text(
+        f"name: t\nsources:\n  orders: {{{source}}}\n"
+        "sinks:\n  out: {from: orders, console: {}}\n"
+    )
+    amounts = [("ann", 5), ("ann", 7), ("bob", 11), ("ann", 2), (None, 3)]
+    rows = [
+        {"id": at, "who": who, "amount": amount, "at": f"2026-01-01T00:00:0{at}Z"}
+        for at, (who, amount) in enumerate(amounts)
+    ]
+    Path("orders.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    query = (
+        "select id, sum(o.amount) over (partition by who) as s, sum(amount) over () as t, "
+        "o.amount - lag(amount) over (partition by who order by at) as p, p + s as q "
+        "from orders o where id < 9 "
+        "qualify s > 3 and max(amount) over (order by at rows 1 preceding) < 11"
+    )
+    ran = headrace("query", "-f", "p.yaml", query, "--format", "json")
+    assert ran.status == 0, ran.err
+    found = [tuple(json.loads(line).values()) for line in ran.out.splitlines()]
+    assert sorted(found) == [(0, 14, 28, None, None), (1, 14, 28, 2, 16)]

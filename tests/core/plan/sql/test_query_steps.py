@@ -213,6 +213,17 @@ STEPS = {
             " n = `count(*)`",
         },
     ),
+    "functions by event time beside aggregates of partitions": (
+        "select id, amount - lag(amount) over w as more, count(*) over () as n from orders o"
+        " where o.amount > 1 window w as (partition by customer order by at)",
+        {
+            "q@ordered": "orders: where amount > 1; key customer, over lag(amount) over w ="
+            " lag(amount); select id, amount, lag(amount) over w",
+            "q@over": "q@ordered: aggregate count(*) = count(*); select count(*) = `count(*)`,"
+            " one row = 1",
+            "q": "q@ordered-over: select id, more = amount - `lag(amount) over w`, n = `count(*)`",
+        },
+    ),
     "an intersection": (
         "select id from orders intersect all select order from payments",
         {

@@ -8,8 +8,8 @@ until the watermark has passed them, and are then processed in row order, so the
 depend on the order of their arrival. Rows older than the watermark are late.
 
 With `ttl` and `keep: first`, a row is the first of its key if no row of the key came within that
-time before it. In event-time order the times of the rows decide; when a key is removed from the
-state affects memory only.
+time before it. By event time the times of the rows decide, so their batches do not; when a key is
+removed from the state affects memory, and in arrival order rows older than the watermark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import KEY, KEY_INDEX, SLOT, RunsLayout, SortedRuns, StepState
+from headrace.core.api.state import (
+    KEY,
+    KEY_INDEX,
+    SLOT,
+    KeyedTable,
+    RunsLayout,
+    SortedRuns,
+    StepState,
+)
 from headrace.core.operators.folds import get_order_columns
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import (
@@ -55,12 +63,23 @@ class FirstRowOperator(TtlOperator):
         super().__init__(operation.ttl, context)
         self._grouping = GroupingKey(operation.key)
         self._stream = context.stream
+        self._ttl_us = (
+            operation.ttl.after_us
+            if operation.ttl and not operation.ttl.uses_processing_time
+            else None
+        )
         self.open_table({NEWEST_TIME: to_polars(TIMESTAMP)} if self.has_ttl else {})
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the rows whose keys are new."""
         yield from self.announce_work()
-        new = self._renew_keys(frame) if self.has_ttl else self._add_keys(frame)
+        if self._ttl_us is not None and EVENT_TIME in frame.columns:
+            rows = self._grouping.encode_keys(self._grouping.project_rows(frame, ()))
+            is_new, renewed = find_first_rows(rows, self.get_live_table(), self._ttl_us)
+            self.put(renewed, renewed[NEWEST_TIME])
+            new = is_new.arg_true()
+        else:
+            new = self._renew_keys(frame) if self.has_ttl else self._add_keys(frame)
         if len(new):
             yield self._stream, frame if len(new) == frame.height else gather_rows(frame, new)
 
@@ -278,22 +297,9 @@ class FirstByTimeOperator(EventTimeDedupOperator):
 
         Each row renews its key.
         """
-        import polars as pl
-
-        keys = rows[KEY].unique(maintain_order=True)
-        found = self.get_live_table().find(keys)
-        # A key that was stored when the step had no ttl has no time, but is known.
-        known = pl.DataFrame({KEY: keys[found[KEY_INDEX]], NEWEST_TIME: found[NEWEST_TIME]})
-        known = known.with_columns(pl.lit(False).alias(IS_NEW))
-        rows = rows.join(known, on=KEY, how="left", maintain_order="left")
-        before = pl.col(EVENT_TIME).shift(1).over(KEY).fill_null(pl.col(NEWEST_TIME))
-        since_us = (pl.col(EVENT_TIME) - before).dt.total_microseconds()
-        renewed = rows.group_by(KEY, maintain_order=True).agg(
-            pl.col(EVENT_TIME).max().alias(NEWEST_TIME)
-        )
+        is_new, renewed = find_first_rows(rows, self.get_live_table(), self._after_us)
         self.put(renewed, renewed[NEWEST_TIME])
-        is_new = (since_us > self._after_us).fill_null(pl.col(IS_NEW).fill_null(True))
-        return rows.filter(is_new).drop(NEWEST_TIME, IS_NEW)
+        return rows.filter(is_new)
 
 
 class LastByTimeOperator(EventTimeDedupOperator):
@@ -305,3 +311,25 @@ class LastByTimeOperator(EventTimeDedupOperator):
         key = self._grouping.internal_names
         last = rows.unique(key, keep="last", maintain_order=True) if key else rows.tail(1)
         return add_columns(last, pl.lit(False).alias(DELETE))
+
+
+def find_first_rows(
+    rows: pl.DataFrame, table: KeyedTable, ttl_us: int
+) -> tuple[pl.Series, pl.DataFrame]:
+    """Return whether each row, in its order, is more than the TTL after all rows of its key before
+    it, and the greatest time of each key."""
+    import polars as pl
+
+    keys = rows[KEY].unique(maintain_order=True)
+    found = table.find(keys)
+    # A key that was stored when the step had no ttl has no time, but is known.
+    known = pl.DataFrame({KEY: keys[found[KEY_INDEX]], NEWEST_TIME: found[NEWEST_TIME]})
+    known = known.with_columns(pl.lit(False).alias(IS_NEW))
+    rows = rows.select(KEY, EVENT_TIME).join(known, on=KEY, how="left", maintain_order="left")
+    earlier = pl.col(EVENT_TIME).cum_max().shift(1).over(KEY)
+    since_us = pl.col(EVENT_TIME) - pl.max_horizontal(earlier, NEWEST_TIME)
+    is_known = earlier.is_not_null() | pl.col(IS_NEW).is_not_null()
+    is_new = (since_us.dt.total_microseconds() > ttl_us).fill_null(~is_known)
+    newest = pl.max_horizontal(pl.col(EVENT_TIME).max(), pl.col(NEWEST_TIME).first())
+    renewed = rows.group_by(KEY, maintain_order=True).agg(newest.alias(NEWEST_TIME))
+    return rows.select(is_new.alias(IS_NEW)).to_series(), renewed

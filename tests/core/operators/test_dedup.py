@@ -88,6 +88,14 @@ def test_a_repeated_key_is_remembered_from_its_greatest_time() -> None:
     assert shown(operator, rows(("a", 4), ("b", 4), times=[111, 111])) == [("b", 4)]
 
 
+def test_a_row_after_the_ttl_is_the_first_of_its_key_before_the_watermark_has_passed() -> None:
+    operator = first(Ttl(10_000_000))
+    assert shown(operator, rows(("a", 1), ("b", 1), times=[100, 105])) == [("a", 1), ("b", 1)]
+    list(operator.advance(100_000_000))
+    came = rows(("b", 2), ("a", 2), ("a", 3), ("b", 3), times=[112, 111, 104, 123])
+    assert shown(operator, came) == [("a", 2), ("b", 3)]
+
+
 def test_a_key_expires_by_the_wall_clock() -> None:
     clock = Clock(0)
     operator = first(Ttl(100, uses_processing_time=True), clock)
@@ -124,13 +132,17 @@ RUN = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 99)),
 def test_any_batching_gives_the_same_rows(
     run: list[tuple[str | None, int]], ends: set[int], forgets: bool
 ) -> None:
-    frame = rows(*run, times=[at % 3 for at in range(len(run))])
+    frame = rows(*run, times=[at * 3 % 7 for at in range(len(run))])
     pieces = list(cut(frame, ends))
-    expected: dict[str | None, int] = {}
-    for key, value in run:
-        expected.setdefault(key, value)
-    outs = fed(first(Ttl(1) if forgets else None), pieces)
-    assert [row[:2] for _, out in outs for row in out.rows()] == list(expected.items())
+    expected: list[tuple[str | None, int]] = []
+    newest: dict[str | None, int] = {}
+    for at, (key, value) in enumerate(run):
+        time = at * 3 % 7
+        if key not in newest or (forgets and time - newest[key] > 2):
+            expected.append((key, value))
+        newest[key] = max(time, newest.get(key, 0))
+    outs = fed(first(Ttl(2_000_000) if forgets else None), pieces)
+    assert [row[:2] for _, out in outs for row in out.rows()] == expected
     table = Table(("k",))
     table.take(fed(last(), pieces))
     assert table.rows == {(key,): (key, value) for key, value in run}

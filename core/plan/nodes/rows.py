@@ -146,7 +146,7 @@ class Lookup:
     cache_us: int = 0
     reads_upserts: bool = False
     """Whether its rows are upserts: a row without a result deletes the row with its key."""
-    name: str = field(default="", compare=False)
+    name: str = field(default="", compare=False, repr=False)
     """The name of the table in a query; empty in a clause `lookup`."""
 
     @property

@@ -126,6 +126,19 @@ def test_aggregates_that_a_sequence_does_not_order_are_warned_of(tmp_path: Path)
     assert said(tmp_path, text(by_text, steps=listed.replace("collect_list", "max"))) == []
 
 
+def test_aggregates_that_go_by_the_time_of_changes_are_warned_of(tmp_path: Path) -> None:
+    table = "{key: id, sequence: n}"
+    steps = (
+        "g: {from: c, key: v, aggregate: {most: max(n)}}\n      h: {from: g, where: most > 1}\n"
+        "      s: {from: h, key: most, aggregate: {all: last(v)}}"
+    )
+    (found,) = said(tmp_path, text(table, steps=steps))
+    assert "last(v) goes by the time of the last change of each row" in found
+    assert said(tmp_path, text(table, steps=steps.replace("last(v)", "max(v)"))) == []
+    itself = "t: {from: c, top: {n: 2, by: n}}\n      s: {from: t, aggregate: {all: last(v)}}"
+    assert said(tmp_path, text(table, steps=itself)) == []
+
+
 def test_other_types_of_the_columns_of_changes_are_reported(tmp_path: Path) -> None:
     (found,) = said(tmp_path, text(more=", _change: int"))
     assert 'table: the column "_change" is string there, got int' in found

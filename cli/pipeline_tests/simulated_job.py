@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 from headrace.cli.command_group import find_installed_version
 from headrace.cli.pipeline_tests.fed_source import FED, FedEvent, FedInput, build_fed_connector
 from headrace.cli.pipeline_tests.isolated_plan import MEMORY, Planner, find_sink
-from headrace.cli.savepoint_restore import RestoredSavepoint, adopt_savepoint
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.api.kernel_executor import KernelExecutor
@@ -31,8 +30,6 @@ from headrace.core.plan import Plan, nodes
 from headrace.core.testing.stepped_loop import SETTLING_S, SteppedLoop
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.backend import MemoryBackend
-from headrace.state.savepoints.creation import take_savepoint
-from headrace.state.savepoints.savepoint import open_savepoint
 from headrace.state.storage.home import Home
 from headrace.state.storage.memory_disk import MemoryDisk
 
@@ -105,8 +102,7 @@ class SimulatedJob:
             process.enter_context(home.hold(STARTED))
             process.callback(self._kill, loop)
             if self._savepoints and home.open_read_only() is None:
-                savepoint = open_savepoint(self._savepoint_folder, self._disk)
-                adopt_savepoint(RestoredSavepoint(savepoint), home, lambda: None)
+                self._adopt_savepoint(home)
             self._job, self.failure = self._build_job(home, loop), ""
             self.run(self._start_job(self._job))
             self._process = process.pop_all()
@@ -168,6 +164,8 @@ class SimulatedJob:
 
     async def take_savepoint(self) -> None:
         """Take a savepoint, from which the next process starts. Raises JobStuck."""
+        from headrace.state.savepoints.creation import take_savepoint
+
         job = self._job
         assert job is not None
         number = await self._finish(job.take_checkpoint(), "the savepoint")
@@ -175,6 +173,14 @@ class SimulatedJob:
             home, self._savepoints = self._get_home(), self._savepoints + 1
             take_savepoint(home, find_installed_version(), number, self._savepoint_folder)
             job.release_checkpoint(number)
+
+    def _adopt_savepoint(self, home: Home) -> None:
+        """Make the last savepoint the first checkpoint of a home."""
+        from headrace.cli.savepoint_restore import RestoredSavepoint, adopt_savepoint
+        from headrace.state.savepoints.savepoint import open_savepoint
+
+        savepoint = open_savepoint(self._savepoint_folder, self._disk)
+        adopt_savepoint(RestoredSavepoint(savepoint), home, lambda: None)
 
     def _get_home(self) -> Home:
         return Home(self._disk, f"/jobs/{self._savepoints}", str(self.plan.name))

@@ -33,8 +33,6 @@ from headrace.core.operators.windows.grid import Grid, SeparateGrid, build_grid
 from headrace.core.operators.windows.pane_expander import PaneExpander
 from headrace.core.operators.windows.pane_state import PaneState
 from headrace.core.operators.windows.periodic_trigger import DirtyPanes
-from headrace.core.operators.windows.trigger_calls import TriggerCaller, TriggerStateFold
-from headrace.core.operators.windows.user_trigger_windows import UserTriggerWindows
 from headrace.core.operators.windows.window_operator import WindowComponents, WindowOperator
 from headrace.core.operators.windows.window_rows import WindowClock, WindowResults, WindowRows
 from headrace.core.plan import nodes
@@ -81,6 +79,9 @@ def build_window_operator(
     if trigger is None or not by_rows:
         return WindowOperator(components)
     if trigger.count is None:
+        from headrace.core.operators.windows.trigger_calls import TriggerCaller
+        from headrace.core.operators.windows.user_trigger_windows import UserTriggerWindows
+
         caller = TriggerCaller(window, GroupErrorContext(grouping, window), context)
         return UserTriggerWindows(components, panes, grouping, caller)
     return CountTriggerWindows(components, panes, trigger.count)
@@ -90,7 +91,11 @@ def _add_trigger_columns(fold: Fold, trigger: Trigger | None) -> Fold:
     """Add the columns that a row-based trigger needs to the fold."""
     if trigger is None or not trigger.depends_on_rows:
         return fold
-    return CountingFold(fold) if trigger.code is None else TriggerStateFold(fold, trigger)
+    if trigger.code is None:
+        return CountingFold(fold)
+    from headrace.core.operators.windows.trigger_calls import TriggerStateFold
+
+    return TriggerStateFold(fold, trigger)
 
 
 def build_fold(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -40,6 +40,19 @@ def format_duration(seconds: float) -> str:
         if whole >= large:
             return f"{whole // large} {name} {whole % large // small} {below}"
     return f"{whole} s"
+
+
+def format_latency(source: str, sink: str, latency: Mapping[str, float]) -> str:
+    """Format the latency from a source to a sink.
+
+    >>> format_latency("orders", "out", {"markers": 5, "p50_s": 0.0123, "p99_s": 1.5})
+    'latency from orders to out: p50 12.3 ms, p99 1,500.0 ms, of the last 5 markers'
+    """
+    p50, p99 = (f"{1000 * latency[name]:,.1f} ms" for name in ("p50_s", "p99_s"))
+    markers = "the last marker"
+    if latency["markers"] > 1:
+        markers = f"the last {latency['markers']:,} markers"
+    return f"latency from {source} to {sink}: p50 {p50}, p99 {p99}, of {markers}"
 
 
 def describe_progress(splits: Sequence[SplitProgress]) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.core.job.launch import LaunchOptions
     from headrace.core.job.signals import SignalHandler
     from headrace.core.pipeline.loader import LoadedPipeline
-    from headrace.core.pipeline.settings import Buffer, Settings
+    from headrace.core.pipeline.settings import Settings
     from headrace.core.plan import Plan
 
 
@@ -147,7 +147,7 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
     if options.batch:
         ctx.exit(run_batch(options, checked, checked.plan, report, signals))
     is_resumable = _check_checkpoint_options(options, checked.plan, ctx)
-    launch = _build_launch(options, checked.pipeline.settings.buffer, signals, report)
+    launch = _build_launch(options, checked.pipeline.settings, signals, report)
     if options.http is not None:
         launch = _add_monitoring(launch, options.http, options.http_host, report, ctx)
     report.report_start(checked.plan)
@@ -297,17 +297,16 @@ def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> 
 
 
 def _build_launch(
-    options: RunOptions, buffer: Buffer, signals: SignalHandler, report: RunReport
+    options: RunOptions, settings: Settings, signals: SignalHandler, report: RunReport
 ) -> LaunchOptions:
     from headrace.cli.run_watchers import make_progress_watcher
     from headrace.core.coordination.events import ExternalWarning
     from headrace.core.dataflow.channel import ChannelBounds
     from headrace.core.job.launch import LaunchOptions
 
-    bounds = ChannelBounds(buffer.rows, buffer.bytes, linger_s=buffer.timeout.total_seconds())
     return LaunchOptions(
         options.folder,
-        bounds,
+        ChannelBounds.from_settings(settings),
         options.limit,
         (make_progress_watcher(report),),
         signals=signals,

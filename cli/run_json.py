@@ -245,6 +245,7 @@ def _part_document(part: PartProgress) -> Mapping[str, object]:
         },
         **({} if part.counts.state is None else {"state": _state_document(part.counts.state)}),
         **({"metrics": metrics} if (metrics := part.counts.metrics.list_all()) else {}),
+        **_latency_document(part),
         **({} if part.counts.lookup is None else {"lookup": part.counts.lookup.document()}),
         **({} if part.counts.watermark_us is None else {"watermark": format_watermark(part)}),
         "in_per_s": round(part.in_per_s, 1),
@@ -252,6 +253,13 @@ def _part_document(part: PartProgress) -> Mapping[str, object]:
         "waits": round(part.wait_share, 3),
         "backpressure": part.backpressure,
     }
+
+
+def _latency_document(part: PartProgress) -> Mapping[str, object]:
+    latencies = part.counts.summarize_latencies()
+    if not latencies:
+        return {}
+    return {"latency": {source: each.to_document() for source, each in latencies.items()}}
 
 
 def _state_document(size: StateSize) -> Mapping[str, object]:

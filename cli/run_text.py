@@ -16,7 +16,7 @@ from headrace.cli.batch.batch_report import (
 )
 from headrace.cli.errors import save_bug_report
 from headrace.cli.findings_text import format_findings
-from headrace.cli.formatting import align_columns
+from headrace.cli.formatting import align_columns, format_latency
 from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.run_progress import JobProgress, PartProgress
 from headrace.core.api.splits import Failure
@@ -393,6 +393,8 @@ def format_summary(outcome: JobOutcome, look: JobProgress) -> Iterable[str]:
         if metrics := part.counts.metrics.list_all():
             values = ", ".join(f"{name} {value:,}" for name, value in metrics.items())
             yield f"metrics of {part.name}: {values}"
+        for source, latency in part.counts.summarize_latencies().items():
+            yield format_latency(source, part.name, latency.to_document())
 
 
 def _format_part(part: PartProgress, look: JobProgress) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cli.control.job_list import JobEntry, format_rows
 from headrace.cli.findings_text import format_findings
-from headrace.cli.formatting import align_columns, format_duration
+from headrace.cli.formatting import align_columns, format_duration, format_latency
 from headrace.core.errors.rendering import format_count, format_size
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -96,7 +96,12 @@ def build_part_table(
         _format_part(name, job["parts"].get(name, {}), part, _list_subtasks(name, statistics))
         for name, part in statistics["parts"].items()
     ]
-    notes = list(format_findings(diagnosis["findings"], diagnosis["time"]))
+    notes = [
+        format_latency(source, name, latency)
+        for name, part in statistics["parts"].items()
+        for source, latency in part["latency"].items()
+    ]
+    notes += format_findings(diagnosis["findings"], diagnosis["time"])
     return FigureTable(title, HEADS, rows, notes)
 
 

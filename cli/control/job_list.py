@@ -30,6 +30,7 @@ FIELDS_OF_RUNNING = (
     "out_per_s",
     "lag_s",
     "last_failure",
+    "parts",
     "workers",
 )
 """The fields of a job's own answer that the list has as well."""

@@ -29,6 +29,7 @@ JOB_LABELS = ("job",)
 PART_LABELS = (*JOB_LABELS, "part")
 SUBTASK_LABELS = (*PART_LABELS, "subtask")
 TASK_LABELS = (*JOB_LABELS, "task", "subtask")
+LATENCY_LABELS = (*PART_LABELS, "source")
 USER_LABELS = (*PART_LABELS, "name")
 STATE_LABELS = (*PART_LABELS, "state", "subtask")
 
@@ -187,6 +188,20 @@ METRICS: tuple[Metric, ...] = (
         USER_LABELS,
         "Gauges of user code (`self.metrics.gauge`), added up over the subtasks.",
         samples.read_user_gauges,
+    ),
+    Metric(
+        "headrace_latency_seconds",
+        "gauge",
+        (*LATENCY_LABELS, "quantile"),
+        "Latency from a source to a sink, of the newest markers (`latency_markers:`).",
+        samples.read_latencies,
+    ),
+    Metric(
+        "headrace_latency_markers",
+        "gauge",
+        LATENCY_LABELS,
+        "Markers that the quantiles of the latency are of, at most 300 for each subtask.",
+        samples.read_latency_markers,
     ),
     Metric(
         "headrace_lookup_keys_total",

@@ -186,6 +186,21 @@ def read_user_gauges(figures: JobSample) -> Iterator[Sample]:
             yield (figures.name, part, name), value
 
 
+def read_latencies(figures: JobSample) -> Iterator[Sample]:
+    """Yield the quantiles of the latency from each source to each sink."""
+    for part, counts in figures.parts.items():
+        for source, latency in counts.summarize_latencies().items():
+            yield (figures.name, part, source, "0.5"), latency.p50_s
+            yield (figures.name, part, source, "0.99"), latency.p99_s
+
+
+def read_latency_markers(figures: JobSample) -> Iterator[Sample]:
+    """Yield the number of markers that the quantiles of the latency are of."""
+    for part, counts in figures.parts.items():
+        for source, latency in counts.summarize_latencies().items():
+            yield (figures.name, part, source), latency.markers
+
+
 def read_lookups(value: Callable[[LookupStatistics], int]) -> SampleReader:
     """Build a reader of a value of each step with a lookup."""
 

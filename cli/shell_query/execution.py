@@ -31,10 +31,9 @@ def run_tasks(
     Reports a failure, and ends the command with it.
     """
     settings = planned.pipeline.settings
-    buffer = settings.buffer
     launch = LaunchOptions(
         planned.folder,
-        bounds=ChannelBounds(buffer.rows, buffer.bytes, buffer.timeout.total_seconds()),
+        bounds=ChannelBounds.from_settings(settings),
         watchers=tuple(watchers),
         signals=signals,
     )

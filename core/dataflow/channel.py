@@ -2,7 +2,8 @@
 
 The bounds are in rows and in bytes. A batch larger than the bounds passes in pieces; a single row
 that is larger than the bound passes an empty channel, so nothing is ever stuck. The receiver takes
-everything queued before the next barrier: the rows as one batch, then the last watermark. Under
+everything queued before the next barrier: the rows as one batch, the last watermark, and all
+latency markers. Under
 load batches grow, and more rows share the cost of a call; when idle, a single row passes at once.
 Backpressure is the share of time that senders wait.
 
@@ -26,6 +27,7 @@ from headrace.core.types.elements import (
     Element,
     EndOfStream,
     IdleMarker,
+    LatencyMarker,
     WatermarkElement,
 )
 from headrace.core.types.frames import concat_contiguous, split_frame
@@ -34,14 +36,30 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.pipeline.settings import Settings
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelBounds:
-    """The capacity of a channel, and how long a source gathers rows into larger batches."""
+    """The capacity of a channel, and when a source sends: gathered rows, and latency markers."""
 
     rows: int = 65536
     bytes: int = 16 * 2**20
     linger_s: float = 0.0
+    """How long a source gathers rows into larger batches."""
+    marker_interval_s: float | None = None
+    """The time between two latency markers of a source's subtask; None: it sends none."""
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> ChannelBounds:
+        """Return the bounds that the settings of a pipeline say."""
+        buffer, markers = settings.buffer, settings.latency_markers
+        return cls(
+            buffer.rows,
+            buffer.bytes,
+            linger_s=buffer.timeout.total_seconds(),
+            marker_interval_s=None if markers is None else markers.total_seconds(),
+        )
 
 
 @dataclass(slots=True)
@@ -110,8 +128,8 @@ class Channel:
     def take(self) -> list[Element]:
         """Remove and return the elements before the next barrier or end, or that element itself.
 
-        All batches up to a strict watermark become one, followed by the last watermark. Empty if
-        the channel is empty.
+        All batches up to a strict watermark become one, followed by the last watermark, and by all
+        latency markers. Empty if the channel is empty.
         """
         if self._queue and isinstance(self._queue[0][0], Barrier | EndOfStream):
             return [self._queue.popleft()[0]]
@@ -119,24 +137,30 @@ class Channel:
         frames: list[pl.DataFrame] = []
         watermark: WatermarkElement | None = None
         idle: IdleMarker | None = None
+        markers: list[LatencyMarker] = []
         while self._queue and not isinstance(self._queue[0][0], Barrier | EndOfStream):
             element, size = self._queue.popleft()
-            idle = element if isinstance(element, IdleMarker) else None
-            if isinstance(element, WatermarkElement):
-                watermark = element
-                if element.is_strict:
-                    break
-            elif isinstance(element, Batch):
+            if isinstance(element, Batch):
+                idle = None
                 frames.append(element.frame)
                 self._statistics.waiting_rows -= element.rows
                 self._statistics.waiting_bytes -= size
+            elif isinstance(element, WatermarkElement):
+                watermark, idle = element, None
+                if element.is_strict:
+                    break
+            elif isinstance(element, IdleMarker):
+                idle = element
+            elif isinstance(element, LatencyMarker):
+                markers.append(element)
         if frames and self._room_future is not None and not self._room_future.done():
             self._room_future.set_result(None)
         if frames and self.on_take is not None:
             rows, size = waiting
             now = self._statistics
             self.on_take(rows - now.waiting_rows, size - now.waiting_bytes)
-        elements = (Batch(concat_contiguous(frames)) if frames else None, watermark, idle)
+        batch = Batch(concat_contiguous(frames)) if frames else None
+        elements = (batch, watermark, idle, *markers)
         return [element for element in elements if element is not None]
 
     @property

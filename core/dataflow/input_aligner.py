@@ -32,6 +32,7 @@ from headrace.core.types.elements import (
     Element,
     EndOfStream,
     IdleMarker,
+    LatencyMarker,
     WatermarkElement,
 )
 from headrace.core.types.lazy_dataclass import dataclass
@@ -90,6 +91,8 @@ class InputAligner:
             case IdleMarker():
                 self._inputs[at].is_idle = True
                 yield from self._advance_time()
+            case LatencyMarker():
+                yield element
             case Barrier(checkpoint):
                 self._barrier_inputs.setdefault(checkpoint, set()).add(at)
                 if self.is_aligned:

@@ -2,10 +2,10 @@
 
 Rows and control elements wait in a queue. The keys of rows are requested on arrival; in ordered
 mode, the head of the queue is emitted once all its keys are answered. In unordered mode, all rows
-before the next control element are emitted as they are answered. A control element is emitted after
-all rows before it. After a barrier or the end, no input is taken until that element is emitted:
-therefore a checkpoint covers exactly the rows before its barrier, with none of their calls in
-flight.
+before the next control element are emitted as they are answered, also those after a latency marker.
+A control element is emitted after all rows before it. After a barrier or the end, no input is taken
+until that element is emitted: therefore a checkpoint covers exactly the rows before its barrier,
+with none of their calls in flight.
 
 This task alone emits rows, so backpressure blocks only it; calls continue meanwhile.
 """
@@ -32,6 +32,7 @@ from headrace.core.types.elements import (
     ControlElement,
     Element,
     EndOfStream,
+    LatencyMarker,
     WatermarkElement,
 )
 from headrace.core.types.lazy_dataclass import dataclass
@@ -217,6 +218,8 @@ class LookupTask:
     async def _emit_partial(self) -> None:
         """Emit the answered rows before the next control element, even if others still wait."""
         for rows in list(self._queue):
+            if isinstance(rows, LatencyMarker):
+                continue
             if not isinstance(rows, PendingRows):
                 return
             parts, rows.request.parts = rows.request.parts, []

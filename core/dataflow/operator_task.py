@@ -22,6 +22,7 @@ from headrace.core.api.state import Document
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.coordination.messages import Snapshot
 from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.dataflow.latency import LatencyRecorder
 from headrace.core.dataflow.output_edges import OutputEdge
 from headrace.core.dataflow.snapshotter import Snapshotter
 from headrace.core.errors.attribution import attribute_errors_to
@@ -35,6 +36,7 @@ from headrace.core.types.elements import (
     ControlElement,
     Element,
     EndOfStream,
+    LatencyMarker,
     WatermarkElement,
 )
 from headrace.core.types.frames import COPY_FRACTION, copy_compact
@@ -59,6 +61,8 @@ class TaskOutput:
     """The time in which the parts before the sink waited for its writer."""
     tap: Callable[[str, pl.DataFrame], None] | None = None
     """Looks at the rows of each stream; None: nobody looks."""
+    latencies: LatencyRecorder | None = None
+    """The latencies from sources to the sink, where markers are sent."""
 
     async def send_rows(self, stream: str, frame: pl.DataFrame) -> None:
         """Send rows of a stream to its writer and edges."""
@@ -77,6 +81,14 @@ class TaskOutput:
         for edges in self.edges.values():
             for edge in edges:
                 await edge.send_control(mark)
+
+    async def send_marker(self, marker: LatencyMarker) -> None:
+        """Record a latency marker at a sink, whose rows before it are written, and send it on."""
+        if self.latencies is not None:
+            self.latencies.record(marker)
+        for edges in self.edges.values():
+            for edge in edges:
+                await edge.send_marker(marker)
 
     async def prepare(self) -> Handle | None:
         """Prepare the written rows, and return the handle to commit them, if there is any."""
@@ -138,6 +150,9 @@ class OperatorTask:
         match mark:
             case Barrier():
                 await self.process_barrier(mark)
+                return
+            case LatencyMarker():
+                await self.output.send_marker(mark)
                 return
             case WatermarkElement(at_us, is_strict):
                 if at_us > self._clock_us:

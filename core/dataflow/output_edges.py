@@ -16,7 +16,7 @@ from headrace.core.expressions.checked_expressions import CheckedExpressions
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.expressions.typed import is_fallible
 from headrace.core.plan.nodes import ComputedColumn, Exchange
-from headrace.core.types.elements import Batch, ControlElement
+from headrace.core.types.elements import Batch, ControlElement, LatencyMarker
 from headrace.core.types.frames import select_columns
 from headrace.core.types.key_groups import partition_by_owner
 from headrace.core.types.lazy_dataclass import dataclass
@@ -99,6 +99,7 @@ class OutputEdge:
     kernel_executor: KernelExecutor = field(default_factory=KernelExecutor)
     partitioner: KeyPartitioner = field(init=False)
     _next_reader: int = 0
+    _next_marker: int = 0
 
     def __post_init__(self) -> None:
         self.partitioner = KeyPartitioner(self.key, self.key_groups, len(self.channels))
@@ -124,6 +125,15 @@ class OutputEdge:
         channels = (self.channels[self.index],) if self.exchange == "forward" else self.channels
         for channel in channels:
             await channel.put(mark)
+
+    async def send_marker(self, marker: LatencyMarker) -> None:
+        """Send a latency marker to one reader, each in its turn.
+
+        If each subtask sent it to all readers, their number would grow with each exchange.
+        """
+        at = self.index if self.exchange == "forward" else self.index + self._next_marker
+        self._next_marker += 1
+        await self.channels[at % len(self.channels)].put(marker)
 
     def _assign_whole_frame(self, frame: pl.DataFrame) -> RowPartitions:
         """Return the whole frame for one reader, or for all of them."""

@@ -10,6 +10,7 @@
     OPEN       first: rows, second: bytes: the bounds of the receiver's channel
     CREDIT     first: rows, second: bytes that the receiver has taken
     BACKLOG    first: rows, second: bytes of the piece for which the sender has no room
+    LATENCY    a latency marker; first: the time at its source, second: the index of the source
 
 The numbers are little-endian. A receiver sends OPEN and CREDIT, a sender all other kinds. A sender
 sends nothing before OPEN.
@@ -27,6 +28,7 @@ from headrace.core.types.elements import (
     ControlElement,
     EndOfStream,
     IdleMarker,
+    LatencyMarker,
     WatermarkElement,
 )
 
@@ -52,6 +54,7 @@ class FrameKind(IntEnum):
     OPEN = 6
     CREDIT = 7
     BACKLOG = 8
+    LATENCY = 9
 
 
 class WireFrame(NamedTuple):
@@ -74,6 +77,8 @@ def encode_control(channel: int, element: ControlElement) -> bytes:
             return HEADER.pack(FrameKind.BARRIER, 0, channel, checkpoint, 0, 0)
         case IdleMarker():
             return HEADER.pack(FrameKind.IDLE, 0, channel, 0, 0, 0)
+        case LatencyMarker(source, at_us):
+            return HEADER.pack(FrameKind.LATENCY, 0, channel, at_us, source, 0)
         case EndOfStream(is_drained):
             return HEADER.pack(FrameKind.END, is_drained, channel, 0, 0, 0)
 
@@ -87,6 +92,8 @@ def decode_control(frame: WireFrame) -> ControlElement:
             return Barrier(frame.first)
         case FrameKind.IDLE:
             return IdleMarker()
+        case FrameKind.LATENCY:
+            return LatencyMarker(frame.second, frame.first)
         case FrameKind.END:
             return EndOfStream(bool(frame.flag))
     raise ValueError(f"frame of kind {frame.kind}")

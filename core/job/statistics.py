@@ -108,6 +108,10 @@ def _describe_part(part: nodes.PlanPart, counts: PartCounts, now_us: int) -> dic
         "unfilled": counts.unfilled_rows,
         "lookup": None if counts.lookup is None else counts.lookup.document(),
         "metrics": counts.metrics.list_all(),
+        "latency": {
+            source: latency.to_document()
+            for source, latency in counts.summarize_latencies().items()
+        },
         "watermark": format_time(counts.watermark_us),
         "lag_s": compute_lag_s(counts.watermark_us, now_us),
     }

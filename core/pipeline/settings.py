@@ -211,6 +211,11 @@ class Settings(DocumentModel):
         ExponentialRestart(), description="What happens after a failure."
     )
     buffer: Buffer = Field(Buffer(), description="The buffer between two subtasks.")
+    latency_markers: Annotated[timedelta | None, interval_reading] = Field(
+        None,
+        description="The time between two markers that measure the latency from sources to sinks; "
+        "`never` sends none.",
+    )
     seed: Annotated[int, whole_number(0)] = Field(
         0, description="A different seed gives `rand`, `uuid` and the like different values."
     )

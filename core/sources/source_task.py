@@ -17,6 +17,7 @@ from headrace.core.api.sources import Chunk, SourceEvent, SplitFinished, SplitRe
 from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.latency import MarkerTimer
 from headrace.core.dataflow.operator_task import OperatorTask
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.plan import nodes
@@ -148,6 +149,8 @@ class SourceTask:
     _buffered_rows: int = 0
     _buffered_since: float | None = None
     """The time since which the first of the buffered rows has been waiting."""
+    _marker_timer: MarkerTimer | None = field(init=False, default=None)
+    """The times of latency markers; None: none are sent."""
 
     def __post_init__(self, reading: SplitReader) -> None:
         self._pending_fetch = PendingFetch(reading)
@@ -155,6 +158,8 @@ class SourceTask:
         self._table_records = TableRecords(self.source)
         self._measure_busy_s = reading.measure_busy_s
         self.measure_lags = reading.measure_lags
+        if (interval_s := self.bounds.marker_interval_s) is not None:
+            self._marker_timer = MarkerTimer(self.source_number, interval_s, self.now_us)
 
     def assign(self, splits: Sequence[tuple[Split, Progress]], *, last: bool) -> None:
         """Add splits to read; `last`: no more will be assigned."""
@@ -214,12 +219,16 @@ class SourceTask:
             while not self._pending_fetch.is_finished:
                 with self.idle_time:
                     await self._pending_fetch.wait(self._get_wait_deadline())
+                if self._marker_timer is not None:
+                    self._marker_timer.update(loop.time())
                 has_event = await self._take_event(loop.time())
                 if self._is_due(loop.time(), has_event):
                     await self._send_buffer()
                 await self._send_time(loop.time())
+                await self._send_marker()
                 await self._send_barriers()
             await self._send_buffer()
+            await self._send_marker()
         finally:
             await self._pending_fetch.close()
         self.watermark_generator.split_watermarks.finish()
@@ -239,6 +248,13 @@ class SourceTask:
         if self._pending_fetch.is_assigned and not self._buffer:
             for element in self.watermark_generator.split_watermarks.collect_changes():
                 await self.operator_task.process_control(element)
+
+    async def _send_marker(self) -> None:
+        """Send the latency marker that is due, unless rows are still buffered."""
+        if self._marker_timer is None or self._buffer:
+            return
+        if (marker := self._marker_timer.take()) is not None:
+            await self.operator_task.process_control(marker)
 
     async def _take_event(self, now: float) -> bool:
         """Take the next event of the reader, if there is one; return whether there was."""
@@ -336,7 +352,8 @@ class SourceTask:
         sent_at = (
             None if self._buffered_since is None else self._buffered_since + self.bounds.linger_s
         )
-        deadlines = (sent_at, self.watermark_generator.get_next_update())
+        marker_at = self._marker_timer.next_at if self._marker_timer is not None else None
+        deadlines = (sent_at, self.watermark_generator.get_next_update(), marker_at)
         return min((at for at in deadlines if at is not None), default=None)
 
     def _is_due(self, now: float, has_event: bool) -> bool:

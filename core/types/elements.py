@@ -4,6 +4,7 @@
     Barrier           separates the rows before a checkpoint from those after it
     IdleMarker        this input has no rows for now and does not hold event time back, until its
                       next batch or watermark
+    LatencyMarker     the time at which it left its source, for the latency to each sink
     EndOfStream       the last element of a channel
 
 A control element never overtakes a batch. Whether a stream carries facts or a changelog is a
@@ -95,6 +96,19 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyMarker:
+    """A measurement of the time from a source to a sink. It changes no rows and no event time.
+
+    Unlike all other control elements it takes one channel of an edge, not all.
+    """
+
+    source: int
+    """The index of the source among the parts of the plan."""
+    at_us: int
+    """The wall-clock time at which the source took the rows before it."""
+
+
+@dataclass(frozen=True, slots=True)
 class EndOfStream:
     """The end of an input: no element follows.
 
@@ -105,7 +119,7 @@ class EndOfStream:
     is_drained: bool = False
 
 
-ControlElement: TypeAlias = WatermarkElement | IdleMarker | Barrier | EndOfStream
+ControlElement: TypeAlias = WatermarkElement | IdleMarker | LatencyMarker | Barrier | EndOfStream
 
 
 Element: TypeAlias = Batch | ControlElement

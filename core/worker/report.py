@@ -15,6 +15,7 @@ from headrace.core.api.state_sizes import StateSize
 from headrace.core.checkpoint.counters import PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
 from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.dataflow.operator_task import TaskOutput
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_input_streams
@@ -73,6 +74,8 @@ class SubtaskStatistics:
     """How long it waited for the writer of its sink."""
     pauses: CheckpointPauses = field(default_factory=CheckpointPauses)
     """How long the last barrier held it up."""
+    latencies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """The newest latencies of rows from each source to its sink, in seconds."""
 
     @property
     def total_state_size(self) -> StateSize:
@@ -136,7 +139,13 @@ def _collect_subtask(
         CheckpointPauses(
             0.0 if gate is None else gate.alignment_time.last_s, operator_task.barrier_time.last_s
         ),
+        _list_latencies(operator_task.output, plan),
     )
+
+
+def _list_latencies(output: TaskOutput, plan: nodes.Plan) -> dict[str, tuple[float, ...]]:
+    by_source = output.latencies.by_source if output.latencies is not None else {}
+    return {plan.parts[at].name: tuple(found) for at, found in by_source.items()}
 
 
 def _count_all_rows(

@@ -14,6 +14,7 @@ from headrace.core.api.state_sizes import StateSize
 from headrace.core.api.user_metrics import MetricValues, add_values
 from headrace.core.checkpoint.counters import JobCounters, PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
+from headrace.core.dataflow.latency import LatencySummary, summarize_latencies
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
@@ -52,6 +53,12 @@ class PartCounts:
     """The calls of its lookup table in this attempt; None for a part without a lookup."""
     metrics: MetricValues = field(default_factory=MetricValues)
     """The metrics of its user code."""
+    latencies: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """The newest latencies from each source to this sink, over all its subtasks."""
+
+    def summarize_latencies(self) -> dict[str, LatencySummary]:
+        """Return the quantiles of the latencies from each source."""
+        return {source: summarize_latencies(each) for source, each in self.latencies.items()}
 
 
 def sum_part_counts(
@@ -80,7 +87,10 @@ def _add_subtask(
         count.bad_rows += counters.bad_rows
         count.metrics = add_values((count.metrics, counters.metrics))
         count.backpressured_s += subtask.blocked_s
-        if not isinstance(part, nodes.Sink):
+        if isinstance(part, nodes.Sink):
+            for source, found in subtask.latencies.items():
+                count.latencies[source] = (*count.latencies.get(source, ()), *found)
+        else:
             count.backpressured_s += subtask.write_s
         if has_event_time(part, plan):
             _add_time(count, subtask.watermark_us)

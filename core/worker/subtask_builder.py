@@ -21,6 +21,7 @@ from headrace.core.coordination.messages import (
 )
 from headrace.core.dataflow.channel import Channel, ChannelBounds, OutputChannel
 from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.dataflow.latency import LatencyRecorder
 from headrace.core.dataflow.lookup_task import LookupTask
 from headrace.core.dataflow.operator_factory import (
     OperatorContext,
@@ -46,9 +47,7 @@ from headrace.core.worker.connectors import WorkerConnectors
 def count_parts(
     subtask: Subtask, plan: nodes.Plan
 ) -> Iterator[tuple[nodes.PlanPart, PartCounters]]:
-    """Yield the counters of each part of a subtask: the rows out of one are the rows in of the
-    next.
-    """
+    """Yield the counters of each part of a subtask: rows out of one are rows in of the next."""
     compiled, rows = subtask.operators, subtask.operator_task.rows_in
     for name in subtask.task.parts:
         part, bad, rows_in = plan.part(name), 0, rows
@@ -380,7 +379,8 @@ class SubtaskBuilder:
             share_partitioners(each)
         if isinstance(last, nodes.Sink):
             writer = self._connectors.writers[last.name].create_writer(index, writer_states)
-            return TaskOutput(edges_by_stream, writer, last.input, last.name)
+            latencies = LatencyRecorder(self._operator_context.now_us)
+            return TaskOutput(edges_by_stream, writer, last.input, last.name, latencies=latencies)
         return TaskOutput(edges_by_stream, None)
 
     def _build_edge(self, at: int, edge: nodes.Edge, index: int) -> OutputEdge:

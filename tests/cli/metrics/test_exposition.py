@@ -247,7 +247,8 @@ def test_a_scrape_has_what_the_table_says_and_nothing_else_of_ours(tmp_path: Pat
     looking = f"  l: {{from: n, lookup: {lookup}}}\n  c: {{from: s, key: at, {counted}}}\n"
     looking += "sinks: {more: {from: c, memory: {data: more}}, out: {from: l,"
     text = PAUSING.replace("sinks: {out: {from: n,", looking)
-    job = job_of(tmp_path, text, memory, KernelExecutor(), ChannelBounds())
+    bounds = ChannelBounds(marker_interval_s=1.0)
+    job = job_of(tmp_path, text, memory, KernelExecutor(), bounds)
     seen: dict[str, set[frozenset[str]]] = {}
 
     def look() -> JobSample:

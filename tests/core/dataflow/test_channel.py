@@ -17,6 +17,7 @@ from headrace.core.types.elements import (
     Element,
     EndOfStream,
     IdleMarker,
+    LatencyMarker,
     WatermarkElement,
 )
 
@@ -49,6 +50,28 @@ def test_rows_before_a_barrier_come_as_one_batch_then_the_watermark() -> None:
         assert taken(channel) == [[4], IdleMarker()]
         assert taken(channel) == [EndOfStream()]
         assert taken(channel) == []
+
+    asyncio.run(main())
+
+
+def test_latency_markers_come_after_all_rows_before_them_and_end_no_idleness() -> None:
+    async def main() -> None:
+        channel = Channel(ChannelBounds())
+        first, second, third = (LatencyMarker(0, at_us) for at_us in range(3))
+        before: list[Element] = [
+            batch(1),
+            first,
+            batch(2),
+            WatermarkElement(5),
+            IdleMarker(),
+            second,
+        ]
+        for element in [*before, Barrier(1), batch(3), third]:
+            await channel.put(element)
+        assert taken(channel) == [[1, 2], WatermarkElement(5), IdleMarker(), first, second]
+        assert taken(channel) == [Barrier(1)]
+        assert taken(channel) == [[3], third]
+        assert channel.statistics().waiting_rows == 0
 
     asyncio.run(main())
 

@@ -13,6 +13,7 @@ from headrace.core.types.elements import (
     Element,
     EndOfStream,
     IdleMarker,
+    LatencyMarker,
     WatermarkElement,
 )
 
@@ -43,6 +44,15 @@ def test_an_idle_input_does_not_hold_time_back_until_it_speaks_again() -> None:
     ]
     assert hand_on(alignment, (1, ROW), (0, WatermarkElement(8))) == [[ROW], []]
     assert hand_on(alignment, (1, WatermarkElement(6))) == [[WatermarkElement(6)]]
+
+
+def test_a_latency_marker_of_an_idle_input_leaves_it_idle() -> None:
+    alignment, marker = InputAligner(2), LatencyMarker(0, 7)
+    assert hand_on(alignment, (1, IdleMarker()), (1, marker), (0, WatermarkElement(8))) == [
+        [],
+        [marker],
+        [WatermarkElement(8)],
+    ]
 
 
 def test_rows_of_an_input_that_was_idle_do_not_take_time_back() -> None:

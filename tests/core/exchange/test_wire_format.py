@@ -23,6 +23,7 @@ from headrace.core.types.elements import (
     ControlElement,
     EndOfStream,
     IdleMarker,
+    LatencyMarker,
     WatermarkElement,
 )
 
@@ -44,6 +45,7 @@ def read_all(reader: FrameReader, data: bytes, chance: random.Random) -> list[Wi
         WatermarkElement(MIN_WATERMARK_US),
         WatermarkElement(MAX_WATERMARK_US, is_strict=True),
         IdleMarker(),
+        LatencyMarker(300, 2**60),
         Barrier(2**40),
         EndOfStream(),
         EndOfStream(is_drained=True),

@@ -163,7 +163,10 @@ class Simulation:
         self.connectors = {"memory": self.memory.build_connector()}
         self.folder = folder
         self.loaded = load(folder, self.workload.text)
-        self.bounds = ChannelBounds(self.random.choice([1, 6, 20, MOST_ROWS]))
+        interval_s = (None, 0.05, 1.0)[seed % 3]
+        self.bounds = ChannelBounds(
+            self.random.choice([1, 6, 20, MOST_ROWS]), marker_interval_s=interval_s
+        )
         if self.bounds.rows == MOST_ROWS and self.random.random() < 0.4:
             self.streams.delays_s = SLOW_DELAYS_S
         self.rhythm = CheckpointSchedule(

@@ -46,7 +46,7 @@ class ChannelBounds:
     rows: int = 65536
     bytes: int = 16 * 2**20
     linger_s: float = 0.0
-    """How long a source gathers rows into larger batches."""
+    """The time for which a source gathers rows into larger batches."""
     marker_interval_s: float | None = None
     """The time between two latency markers of a source's subtask; None: it sends none."""
 

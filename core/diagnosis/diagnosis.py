@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headrace.core.diagnosis.figures import FigureHistory, JobFigures, SampleSpan
-from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
+from headrace.core.diagnosis.findings import Cause, DiagnosisLimits, Finding
 from headrace.core.diagnosis.job_causes import find_job_causes
 from headrace.core.diagnosis.load_causes import find_load_causes
+from headrace.core.diagnosis.result_causes import find_result_causes
 from headrace.core.diagnosis.row_causes import find_row_causes
 from headrace.core.diagnosis.time_causes import find_time_causes
 
 DEFAULT_LIMITS = DiagnosisLimits()
+
+EXPLAINED_BY: Mapping[Cause, tuple[Cause, ...]] = {
+    "no_rows": ("idle_split", "drift_pauses"),
+    "drift_pauses": ("idle_split",),
+    "windows_wait": ("having_passes_nothing",),
+}
+"""The causes that explain another one of the same part, which is then left out."""
 
 
 def diagnose(
@@ -24,8 +34,12 @@ def diagnose(
         *find_job_causes(span, limits),
         *find_time_causes(span, limits),
         *find_row_causes(span, limits),
+        *find_result_causes(span, limits),
         *find_load_causes(span, limits),
     ]
-    # A source whose split holds back the watermark has no rows as a part of that.
-    named = {each.part for each in findings if each.cause == "idle_split"}
-    return tuple(each for each in findings if each.cause != "no_rows" or each.part not in named)
+    named = {(each.cause, each.part) for each in findings}
+    return tuple(
+        each
+        for each in findings
+        if named.isdisjoint((cause, each.part) for cause in EXPLAINED_BY.get(each.cause, ()))
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import field
+from dataclasses import field, replace
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.checkpoint.history import CheckpointRecord
@@ -82,6 +82,8 @@ class _TrackedValue:
     since_us: int
     rows_in: int
     """The number of rows that had come in at that time."""
+    watermark_us: int | None = None
+    """The watermark at that time, or the first one since."""
 
 
 @dataclass(slots=True)
@@ -102,10 +104,12 @@ class FigureHistory:
         if self.started_us is None:
             self.started_us = figures.at_us
         before, self._unchanged = self._unchanged, {}
-        for key, value, rows_in in _list_values(figures):
+        for key, value, rows_in, watermark_us in _list_values(figures):
             last = before.get(key)
             if last is None or last.value != value:
-                last = _TrackedValue(value, figures.at_us, rows_in)
+                last = _TrackedValue(value, figures.at_us, rows_in, watermark_us)
+            elif last.watermark_us is None:
+                last = replace(last, watermark_us=watermark_us)
             self._unchanged[key] = last
 
     @property
@@ -128,22 +132,28 @@ class FigureHistory:
         found = self._unchanged.get(("rows_out", part))
         return None if found is None else found.rows_in
 
+    def get_watermark_at_change(self, part: str) -> int | None:
+        """Return the watermark of a part when it last emitted a row; else the first one known."""
+        found = self._unchanged.get(("rows_out", part))
+        return None if found is None else found.watermark_us
 
-def _list_values(figures: JobFigures) -> Iterator[tuple[Hashable, object, int]]:
-    """Yield the figures whose changes are tracked, by their key."""
+
+def _list_values(figures: JobFigures) -> Iterator[tuple[Hashable, object, int, int | None]]:
+    """Yield the figures whose changes are tracked by their key, with the rows in and watermark."""
     for name, counts in figures.statistics.parts.items():
-        yield ("rows_in", name), counts.rows_in, counts.rows_in
-        yield ("rows_out", name), counts.rows_out, counts.rows_in
-        yield ("watermark", name), counts.watermark_us, counts.rows_in
-        yield ("bad", name), counts.bad_rows, counts.rows_in
-        yield ("late", name), counts.late_rows, counts.rows_in
-    yield ("output",), figures.count_output(), figures.count_input()
-    yield ("restarts",), figures.restart_count, 0
+        at = counts.rows_in, counts.watermark_us
+        yield ("rows_in", name), counts.rows_in, *at
+        yield ("rows_out", name), counts.rows_out, *at
+        yield ("watermark", name), counts.watermark_us, *at
+        yield ("bad", name), counts.bad_rows, *at
+        yield ("late", name), counts.late_rows, *at
+    yield ("output",), figures.count_output(), figures.count_input(), None
+    yield ("restarts",), figures.restart_count, 0, None
     for subtask in figures.statistics.subtasks:
         for split in subtask.splits or ():
             source = next(iter(subtask.parts))
-            yield ("split_position", source, split.name), split.position, 0
-            yield ("split_watermark", source, split.name), split.watermark_us, 0
+            yield ("split_position", source, split.name), split.position, 0, None
+            yield ("split_watermark", source, split.name), split.watermark_us, 0, None
 
 
 @dataclass(slots=True)

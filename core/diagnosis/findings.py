@@ -11,12 +11,15 @@ Cause: TypeAlias = Literal[
     "backpressure",
     "bad_rows",
     "checkpoints_fail",
+    "drift_pauses",
     "future_watermark",
+    "having_passes_nothing",
     "idle_split",
     "late_rows",
     "lookup_fails",
     "lookup_waits",
     "no_rows",
+    "nothing_matches",
     "restarts",
     "skew",
     "subtasks_without_splits",
@@ -24,6 +27,9 @@ Cause: TypeAlias = Literal[
     "where_passes_nothing",
     "windows_wait",
 ]
+
+USUAL_GAPS = 20
+"""The usual distances between two rows that must pass until something stands still."""
 
 
 @dataclass(frozen=True, slots=True)

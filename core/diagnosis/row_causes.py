@@ -1,20 +1,17 @@
-"""Causes in rows: sources without rows, conditions without a match, lookups, bad rows."""
+"""Causes in rows: sources without rows, lookups without answers, bad rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from headrace.core.diagnosis.figures import SampleSpan
-from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
-from headrace.core.diagnosis.phrases import describe_input, join_names
+from headrace.core.diagnosis.findings import USUAL_GAPS, DiagnosisLimits, Finding
+from headrace.core.diagnosis.phrases import describe_input
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import format_microseconds
-from headrace.core.plan.layout import get_keyed_operation, get_lookup
+from headrace.core.plan.layout import get_lookup
 from headrace.core.worker.report import SubtaskStatistics
 from headrace.core.worker.statistics import PartCounts
-
-USUAL_GAPS = 20
-"""The usual distances between two rows that must pass until something stands still."""
 
 
 def find_row_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:
@@ -27,7 +24,6 @@ def find_row_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Findi
             yield from _find_missing_rows(span, limits, part, counts)
             yield from _find_subtasks_without_splits(span, part)
         elif isinstance(part, nodes.Step):
-            yield from _find_empty_where(span, limits, part, counts)
             yield from _find_lookup_causes(span, limits, part, counts)
         yield from _find_bad_rows(span, limits, part, counts)
 
@@ -89,44 +85,6 @@ def _find_subtasks_without_splits(span: SampleSpan, source: nodes.Source) -> Ite
         f"more splits in the input of {source.name}, or `parallelism: {len(splits)}` in "
         "`settings:` and more for slow steps",
     )
-
-
-def _find_empty_where(
-    span: SampleSpan, limits: DiagnosisLimits, step: nodes.Step, counts: PartCounts
-) -> Iterator[Finding]:
-    """Yield a step whose conditions let nothing pass."""
-    conditions = _list_conditions(step)
-    if not conditions or not span.is_still(limits.still_us, "rows_out", step.name):
-        return
-    if get_keyed_operation(step) is not None and (
-        counts.late_rows or (counts.state and counts.state.rows)
-    ):
-        return  # rows passed the condition, and wait in its state
-    before = span.history.get_rows_at_change(step.name) if counts.rows_out else 0
-    dropped = counts.rows_in - counts.bad_rows - (before or 0)
-    usual = (before or 0) // counts.rows_out if counts.rows_out else 0
-    wanted = max(USUAL_GAPS * usual, limits.min_dropped_rows) if counts.rows_out else 1
-    if dropped < wanted:
-        return
-    since = "" if not counts.rows_out else "last "
-    yield Finding(
-        "where_passes_nothing",
-        step.name,
-        f"none of the {since}{dropped:,} rows passed {join_names(conditions)}",
-        f"`where:` of step {step.name}",
-        span.history.get_since_us("rows_out", step.name),
-    )
-
-
-def _list_conditions(step: nodes.Step) -> list[str]:
-    """Return the conditions of a step that rows pass before any state."""
-    found = []
-    for operation in step.operations:
-        if isinstance(operation, nodes.KeyedOperation | nodes.Lookup):
-            break
-        if isinstance(operation, nodes.Filter):
-            found.append(f"`where: {operation.text}`")
-    return found
 
 
 def _find_lookup_causes(

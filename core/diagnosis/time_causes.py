@@ -7,6 +7,7 @@ ended. So the split that holds a step back is found without the steps between th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from headrace.core.diagnosis.figures import SampleSpan
 from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
@@ -49,6 +50,7 @@ def find_time_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Find
     """Yield the causes in event time."""
     yield from _find_future_times(span, limits)
     yield from _find_held_watermarks(span, limits)
+    yield from _find_drift_pauses(span, limits)
     yield from _find_waiting_windows(span, limits)
     yield from _find_late_rows(span, limits)
 
@@ -159,6 +161,44 @@ def _describe_holder(
         _suggest_watermark(source),
         since_us,
     )
+
+
+def _find_drift_pauses(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:
+    """Yield sources of which splits are not read, because event time of another one stands still.
+
+    A pause that ends when slower splits have caught up is what `max_drift` is for.
+    """
+    for source in span.now.plan:
+        if not isinstance(source, nodes.Source) or source.watermark is None:
+            continue
+        live = [
+            SplitOfSource(source, split)
+            for split in span.now.list_splits(source.name)
+            if not split.is_ended and not split.is_idle
+        ]
+        paused = [
+            each.split.name
+            for each in live
+            if each.split.is_paused
+            and span.is_still(limits.still_us, "split_position", source.name, each.split.name)
+        ]
+        drift = source.watermark.max_drift
+        if not paused or drift is None:
+            continue
+        slowest = min(live, key=lambda each: each.order).split
+        if not span.is_still(limits.still_us, "split_watermark", source.name, slowest.name):
+            continue
+        limit = format_microseconds(drift // timedelta(microseconds=1))
+        plural = len(paused) > 1
+        yield Finding(
+            "drift_pauses",
+            source.name,
+            f"split{'s' if plural else ''} {join_names(paused)} {'are' if plural else 'is'} not "
+            f"read, more than {limit} ahead of split {slowest.name}, which is at "
+            f"{format_watermark(slowest.watermark_us)}",
+            f"{suggest_idle(source)}, or a longer `max_drift:` than {limit}",
+            span.history.get_since_us("split_position", source.name, paused[0]),
+        )
 
 
 def _suggest_watermark(source: nodes.Source) -> str:

@@ -216,7 +216,8 @@ class WatermarkGenerator:
     idle_detector: IdleDetector | None = None
     drift_reports: WatermarkReporter | None = None
     send_report: Callable[[int | None], None] = lambda at_us: None
-    _paused_splits: frozenset[Split] = frozenset()
+    paused_splits: frozenset[Split] = frozenset()
+    """The splits that are too far ahead of others."""
 
     def update(self, now: float) -> None:
         """Update idleness and paused splits to the current time."""
@@ -245,8 +246,8 @@ class WatermarkGenerator:
     def _align_splits(self, reports: WatermarkReporter, now: float) -> None:
         """Pause the splits that are too far ahead, and report the slowest split if that is due."""
         paused = self.split_watermarks.find_splits_beyond(reports.limit_us)
-        if paused != self._paused_splits:
-            self._paused_splits = paused
+        if paused != self.paused_splits:
+            self.paused_splits = paused
             self.reader.pause(paused)
         at_us = self.split_watermarks.slowest_us
         due = reports.next_report_at(at_us)

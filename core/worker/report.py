@@ -49,6 +49,8 @@ class SplitStatistics:
     is_ended: bool
     unread_records: int | None = None
     """The number of records that have not been read, where it is known."""
+    is_paused: bool = False
+    """Whether it waits for slower splits, because of `max_drift`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +226,8 @@ def _measure_queue(gate: InputGate) -> InputQueue:
 
 
 def _collect_splits(source_task: SourceTask) -> Iterator[SplitStatistics]:
-    times, idle = (
-        source_task.watermark_generator.split_watermarks.known_times,
-        source_task.watermark_generator.split_watermarks.idle_splits,
-    )
+    generator = source_task.watermark_generator
+    times, idle = generator.split_watermarks.known_times, generator.split_watermarks.idle_splits
     lags = source_task.measure_lags()
     for split, progress in source_task.progress.items():
         at_us = times.get(split, progress.watermark_us)
@@ -238,4 +238,5 @@ def _collect_splits(source_task: SourceTask) -> Iterator[SplitStatistics]:
             split in idle,
             progress.is_finished,
             0 if progress.is_finished else lags.get(split),
+            split in generator.paused_splits and not progress.is_finished,
         )

@@ -1,21 +1,25 @@
-"""Stuck and healthy pipelines in processes of their own, and what `headrace why` says of each.
+"""Stuck and healthy pipelines in processes of their own, and what is found of each.
 
-All run at once, because each is idle nearly all the time. tests/core/diagnosis has the causes that
-no source of files or numbers can show, on virtual time.
+All run at once, because each is idle nearly all the time. tests/connectors/kafka/test_why.py has
+the causes that need a broker, tests/core/diagnosis has all of them on virtual time.
 """
 
 from __future__ import annotations
 
-import json
+import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.cli.control.client import JobClient, NoAnswer, NotListening
+from headrace.state.storage.home import Home
+from headrace.state.storage.local_disk import LocalDisk
 from tests.support.cli.command_process import run_headrace, start_headrace
 from tests.support.cli.processes import limited
 
@@ -53,11 +57,46 @@ PIPELINES = {
     + "steps: {mapped: {from: numbers, map: {python: code.py:fail, returns: {x: bigint}}}}\n"
     + OUT.format(source="mapped", name="failing")
     + "settings: {restart: {strategy: fixed, delay: 10m}}\n",
+    "unmarked": TIMED.format(seconds="1700000000 + id", name="unmarked").replace(
+        "event_time: at", "event_time: at\n    watermark: {from: 'if(x < 0, at, null)'}"
+    ),
+    "skewed": NUMBERS.format(rate=400) + "steps:\n"
+    "  slow:\n"
+    "    from: numbers\n"
+    "    key: {k: 'if(x % 20 = 0, x, 3)'}\n"
+    "    process: {python: code.py:Slow, returns: {x: bigint}, order: arrival}\n"
+    "    parallelism: 4\n"
+    + OUT.format(source="slow", name="skewed")
+    + "settings: {buffer: {rows: 50}}\n",
+    "unread": NUMBERS.format(rate=20000) + "sinks: {out: {from: numbers, console: {}}}\n",
+    "unanswered": NUMBERS.format(rate=20) + "steps:\n"
+    "  named:\n"
+    "    from: numbers\n"
+    "    lookup:\n"
+    "      http: {url: 'http://127.0.0.1:PORT/{x}'}\n"
+    "      on: {x: x}\n"
+    "      add: {name: string}\n"
+    "      timeout: 1s\n"
+    "      retries: 50\n" + OUT.format(source="named", name="unanswered"),
+    "unsaved": NUMBERS.format(rate=20)
+    + "steps: {mapped: {from: numbers, map: {python: code.py:slow, returns: {x: bigint}}}}\n"
+    + OUT.format(source="mapped", name="unsaved")
+    + "settings: {checkpoint: {every: 300ms, timeout: 10ms, tolerable_failures: 1000}}\n",
+    "having": TIMED.format(seconds="1700000000 + id", name="having").replace(
+        "n: count(*)}", "n: count(*)}, having: n > 9"
+    ),
+    "unmatched": NUMBERS.format(rate=40) + "steps:\n"
+    "  even: {from: numbers, where: x % 2 = 0}\n"
+    "  odd: {from: numbers, where: x % 2 = 1}\n"
+    "  pairs: {join: {left: even, right: odd, on: even.x = odd.x}, select: {x: even.x}}\n"
+    + OUT.format(source="pairs", name="unmatched"),
     "copied": NUMBERS.format(rate=20) + OUT.format(source="numbers", name="copied"),
     "counted": TIMED.format(seconds="1700000000 + id", name="counted"),
 }
 CODE = """\
 import time
+
+from headrace import Process
 
 def slow(rows):
     time.sleep(0.5)
@@ -65,6 +104,11 @@ def slow(rows):
 
 def fail(rows):
     raise OSError("the server is down")
+
+class Slow(Process):
+    def on_row(self, row, state, out):
+        time.sleep(0.02)
+        out(x=row.x)
 """
 
 
@@ -75,23 +119,20 @@ class Jobs:
     folder: Path
     processes: Mapping[str, subprocess.Popen[Any]]
 
-    def ask(self, name: str) -> Mapping[str, Any]:
-        """Return the answer of `why`, as soon as the job has started."""
+    def ask_until(self, name: str, meets: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+        """Return the first diagnosis of a job that meets a condition."""
+        client = JobClient(Home(LocalDisk(), str(self.folder / ".headrace"), name))
         while True:
-            ran = run_headrace("why", name, "--json", cwd=self.folder)
-            if ran.returncode == 0:
-                document: Mapping[str, Any] = json.loads(ran.stdout)
+            try:
+                status, document = client.send_request("GET", "/v1/findings")
+            except (NotListening, NoAnswer):
+                status, document = 0, {}
+            if status == 200 and meets(document):
                 return document
             # A job that has ended will not answer; its process is killed if it takes too long.
             log = (self.folder / f"{name}.log").read_text()
-            assert self.processes[name].poll() is None, ran.stderr + log
+            assert self.processes[name].poll() is None, log
             time.sleep(POLL_S)
-
-    def ask_until(self, name: str, meets: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
-        """Return the first answer that meets a condition."""
-        while not meets(document := self.ask(name)):
-            time.sleep(POLL_S)
-        return document
 
 
 @pytest.fixture(scope="module")
@@ -102,18 +143,33 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
     for name, text in (("empty", ""), ("bad", '{"x": 1}\nno json\n')):
         (folder / name).mkdir()
         (folder / name / "a.jsonl").write_text(text)
-    processes = {name: start(folder, name, text) for name, text in PIPELINES.items()}
-    yield Jobs(folder, processes)
-    for process in processes.values():
-        process.kill()
-        process.wait()
+    with ExitStack() as stack:
+        # Connections are accepted by the system, and nothing answers.
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = str(silent.getsockname()[1])
+        processes = {
+            name: start(folder, name, text.replace("PORT", port))
+            for name, text in PIPELINES.items()
+        }
+        stack.callback(end_all, processes.values())
+        yield Jobs(folder, processes)
 
 
 def start(folder: Path, name: str, text: str) -> subprocess.Popen[Any]:
-    """Start a pipeline, whose output is in a file of its name."""
+    """Start a pipeline, whose output is in a file of its name, or in a pipe that nobody reads."""
     (folder / f"{name}.yaml").write_text(f"name: {name}\n{text}")
     with (folder / f"{name}.log").open("w") as log:
-        return limited(start_headrace("run", f"{name}.yaml", cwd=folder, stdout=log, stderr=log))
+        out: Any = subprocess.PIPE if "console:" in text else log
+        return limited(start_headrace("run", f"{name}.yaml", cwd=folder, stdout=out, stderr=log))
+
+
+def end_all(processes: Iterable[subprocess.Popen[Any]]) -> None:
+    """Kill processes, and close the pipes of their output."""
+    for process in processes:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @pytest.mark.parametrize(
@@ -126,6 +182,13 @@ def start(folder: Path, name: str, text: str) -> subprocess.Popen[Any]:
         ("slow", "backpressure", "mapped", "`parallelism: 4` of step mapped"),
         ("where", "where_passes_nothing", "large", "`where:` of step large"),
         ("failing", "restarts", None, "`restart:` in `settings:`"),
+        ("unmarked", "watermark_stands_still", "numbers", "`watermark: {from: ...}` of source"),
+        ("skewed", "skew", "slow", "`key:` of slow"),
+        ("unread", "backpressure", "out", "`parallelism: 2` of sink out"),
+        ("unanswered", "lookup_waits", "named", "`timeout: 1s`, `retries: 50`"),
+        ("unsaved", "checkpoints_fail", None, "`timeout:`"),
+        ("having", "having_passes_nothing", "n", "`having:` of step n"),
+        ("unmatched", "nothing_matches", "pairs", "`on:` of step pairs"),
     ],
 )
 def test_a_stuck_pipeline_is_told_its_cause_and_the_setting(

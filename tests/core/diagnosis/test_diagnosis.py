@@ -172,6 +172,32 @@ def test_where_before_an_aggregate(tmp_path: Path) -> None:
     assert [*found] == ["where_passes_nothing n"]
 
 
+DRIFT = ALONE.replace("event_time: at", "event_time: at\n    watermark: {max_drift: 5s}")
+
+
+def test_splits_that_wait_for_one_without_rows(tmp_path: Path) -> None:
+    splits: dict[str, list[MemoryEvent]] = {
+        "a": every_second(100),
+        "b": [at(0), at(1), FOREVER],
+    }
+    found = diagnosed(tmp_path, DRIFT, InMemoryData({"in": splits}), 60)
+    assert [*found] == ["drift_pauses s"]
+    pauses = found["drift_pauses s"]
+    assert pauses.message.startswith(
+        "split a is not read, more than 5s ahead of split b, which is "
+    )
+    assert "`watermark: {idle: 30s}` of source s, or a longer `max_drift:`" in pauses.setting
+
+
+def test_splits_that_wait_for_a_slower_one_are_no_cause(tmp_path: Path) -> None:
+    slow: list[MemoryEvent] = []
+    for second in range(100):
+        slow += [at(second / 4), 1.0]
+    fast: list[MemoryEvent] = [at(second) for second in range(100)]
+    splits = {"a": fast, "b": slow}
+    assert diagnosed(tmp_path, DRIFT, InMemoryData({"in": splits}), 60) == {}
+
+
 def test_empty_input(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, WINDOWS, InMemoryData({"in": {"a": [FOREVER]}}), 30)
     assert [*found] == ["no_rows s"]

@@ -105,8 +105,8 @@ and in addition, by event:
   `waits` (the share of time), `backpressure` (`ok`, `low` or `high`), and where they apply
   `unfilled` (rows in count windows that never filled), `metrics` (the counters and gauges of a
   [class](process.md#metrics)), `watermark`, `latency` (of a sink, by source: `markers`, `p50_s` and
-  `p99_s`, with [`latency_markers`](metrics.md#latency)), and `state`: the step's state as `rows`, `bytes` in
-  memory and `bytes_on_disk`. For a batch run it is `seconds` and `stages`,
+  `p99_s`, with [`latency_markers`](metrics.md#latency)), and `state`: the step's state as `rows`,
+  `bytes` in memory and `bytes_on_disk`. For a batch run it is `seconds` and `stages`,
   null while Spark starts: for each its `number`, the `job` that it belongs to, the number of
   `tasks` and how many are `done`, `running` and `failed`, `rows_in` and `rows_out` between stages,
   and `ended`.

@@ -155,6 +155,33 @@ def test_state_is_measured_until_it_is_emitted(pausing: Job) -> None:
     assert end["state"] == {"rows": 0, "bytes": 0, "bytes_on_disk": 0}
 
 
+COUNTED = """
+from headrace import Process
+
+class Counted(Process):
+    def on_row(self, row, state, out):
+        self.metrics.counter("seen").add()
+        self.metrics.gauge("newest").set(row.at.second)
+        out(n=1)
+"""
+COUNTING = PAUSING.replace(
+    "window: {tumble: 1h}, aggregate: {n: count(*)}",
+    "process: {python: counted.py:Counted, returns: {n: bigint}, order: arrival}",
+)
+
+
+def test_metrics_of_user_code_and_latencies_are_listed_by_part(tmp_path: Path) -> None:
+    (tmp_path / "counted.py").write_text(COUNTED)
+    happenings: list[MemoryEvent] = [at(1, 2), 10.0, at(3, 4), 10.0]
+    memory = InMemoryData({"in": {"a": happenings}})
+    bounds = ChannelBounds(marker_interval_s=1.0)
+    then, end = looked(job_of(tmp_path, COUNTING, memory, KernelExecutor(), bounds), [5.5])
+    assert then["parts"]["n"]["metrics"] == {"seen": 2, "newest": 2}
+    assert end["parts"]["n"]["metrics"]["seen"] == 4
+    assert then["parts"]["out"]["latency"] == {"s": {"markers": 5, "p50_s": 0, "p99_s": 0}}
+    assert then["parts"]["out"]["metrics"] == then["parts"]["s"]["latency"] == {}
+
+
 def test_the_lag_is_the_wall_clock_less_the_watermark(pausing: Job) -> None:
     then, later, end = looked(pausing, [5.0, 7.0])
     assert later["subtasks"][0]["lag_s"] - then["subtasks"][0]["lag_s"] == pytest.approx(2.0)

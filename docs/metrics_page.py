@@ -45,6 +45,10 @@ scrape_configs:
 `honor_labels` keeps the label `job`, the pipeline's name; without it Prometheus renames it to
 `exported_job`. Metrics are computed only when they are scraped.
 
+[grafana.json](../deploy/grafana.json) is a dashboard of all jobs for Grafana: rates, shares of
+time, latency, lag, queues, state, checkpoints, late and bad rows, and counters of user code. Choose
+Dashboards, New, Import, load the file, and choose the Prometheus that scrapes the jobs.
+
 ## Meaning
 
 A *task* is a chain of parts that pass rows to each other by calls, such as `orders > clean`, and a

@@ -48,7 +48,7 @@ class Suspicious(Process):
 
     def on_row(self, row: Bid, state: "Suspicious", out: Out) -> None:
         least = state.tried.get(row.auction)
-        if least is not None and row.price > 10_000 * least:
+        if least and row.price > 10_000 * least:
             out(bidder=row.bidder, auction=row.auction, factor=row.price // least)
         if least is None or row.price < least:
             state.tried[row.auction] = row.price

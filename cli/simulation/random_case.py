@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Literal, TypeAlias
 
 from headrace.core.expressions import find_columns
+from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.pipeline_tests.model import ClockAdvance, ControlEvent, Rescale
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.windows import Session
@@ -340,17 +341,22 @@ def find_split_key(plan: nodes.Plan, source: nodes.Source) -> tuple[str, ...] | 
     """
     if source.table is not None:
         return source.table.key
-    keys = [frozenset(key) for key in _list_keys(plan) if set(key) <= {*source.schema.names}]
+    keys = [key for key, read in _list_keys(plan) if read <= {*source.schema.names}]
     if not keys:
         return ()
     return tuple(sorted(frozenset.intersection(*keys))) or None
 
 
-def _list_keys(plan: nodes.Plan) -> Iterator[frozenset[str]]:
-    """Yield the columns that each key in the plan is computed from."""
+def _list_keys(plan: nodes.Plan) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+    """Yield the columns in each key of the plan, and all those that it is computed from.
+
+    Rows with different values of the others may have the same key, as those of v in `v % 2`.
+    """
     for part in plan:
         for operation in part.operations if isinstance(part, nodes.Step) else ():
             key = getattr(operation, "key", None)
             keys = getattr(operation, "keys", ()) if key is None else (key,)
             for each in keys:
-                yield frozenset().union(*(find_columns(column.value) for column in each))
+                values = [column.value for column in each]
+                plain = (value.name for value in values if isinstance(value, ColumnReference))
+                yield frozenset(plain), frozenset().union(*map(find_columns, values))

@@ -11,14 +11,16 @@ import polars as pl
 import pytest
 
 from headrace.cli.pipeline_tests.checked_tests import Suite, check_suite
-from headrace.cli.simulation.random_case import CaseStep, Fault
+from headrace.cli.simulation.random_case import CaseStep, Fault, find_split_key
 from headrace.cli.simulation.shrinker import can_be_compared
 from headrace.cli.simulation.simulation import Simulation
 from headrace.core.operators.operator import Output
 from headrace.core.operators.running_results import RunningAggregateOperator
 from headrace.core.pipeline.pipeline_tests.model import ClockAdvance
+from headrace.core.plan import nodes
 from headrace.core.testing.bound_tests import FedIdleness, FedRows, FedWatermark
 from tests.support.cli.command_line import Headrace, Ran
+from tests.support.plans import plan_of
 
 ORDERS = """\
 name: shop
@@ -355,3 +357,27 @@ def test_splits_become_idle_all_at_once_and_by_the_clock(headrace: Headrace) -> 
     by_clock = [s for case in cases for s in case.steps if ClockAdvance in map(type, s.events)]
     assert by_clock and all(FedIdleness in map(type, step.events) for step in by_clock)
     assert all(can_be_compared(case.steps) for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [("k", ("k",)), ("{d: v % 2, k: k}", ("k",)), ("{d: v % 2}", None), ("[k, v]", ("k", "v"))],
+)
+def test_rows_are_divided_among_splits_by_columns_that_are_in_each_key(
+    tmp_path: Path, key: str, found: tuple[str, ...] | None
+) -> None:
+    plan = plan_of(
+        tmp_path,
+        f"""
+        name: t
+        sources:
+          rows: {{files: {{path: in}}, schema: {{k: bigint, v: bigint}}}}
+        steps:
+          step: {{from: rows, key: {key}, window: {{count: 3}}, aggregate: {{n: count(*)}}}}
+        sinks:
+          out: {{from: step, console: {{}}}}
+        """,
+    )
+    source = plan.part("rows")
+    assert isinstance(source, nodes.Source)
+    assert find_split_key(plan, source) == found

@@ -7,7 +7,7 @@ without them. They share the loading of the pipeline, the launch of a job, and t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -97,6 +97,14 @@ WITHOUT_WORKERS = "a run with --limit or of standard input has no workers"
     metavar="NAME",
     help="A host name under which --http is called, beside localhost and addresses; repeatable.",
 )
+@click.option(
+    "--otlp",
+    metavar="URL",
+    envvar="HEADRACE_OTLP",
+    show_envvar=True,
+    help="Send metrics and traces to this receiver of OpenTelemetry, as in http://127.0.0.1:4318. "
+    "Needs `pip install 'headrace[otlp]'`.",
+)
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.option(
     "--log",
@@ -146,13 +154,17 @@ def run(ctx: click.Context, /, **parameters: Any) -> None:
         ctx.exit(2)
     if options.batch:
         ctx.exit(run_batch(options, checked, checked.plan, report, signals))
+    from headrace.cli.run_watchers import add_monitoring, add_otlp
+
     is_resumable = _check_checkpoint_options(options, checked.plan, ctx)
     launch = _build_launch(options, checked.pipeline.settings, signals, report)
     if options.http is not None:
-        launch = _add_monitoring(launch, options.http, options.http_host, report, ctx)
+        launch = add_monitoring(launch, options.http, options.http_host, report, ctx)
     report.report_start(checked.plan)
     signals.describe_end = partial(report.format_interrupted, is_resumable=is_resumable)
     with _report_errors(report, ctx, signals, is_resumable=is_resumable):
+        if options.otlp is not None:
+            launch = add_otlp(launch, options.otlp)
         if is_resumable:
             status = run_resumable(options, checked, checked.plan, launch, report)
         else:
@@ -312,31 +324,6 @@ def _build_launch(
         signals=signals,
         report_warning=lambda line: report.report_event(ExternalWarning(line)),
     )
-
-
-def _add_monitoring(
-    launch: LaunchOptions,
-    port: int,
-    hosts: Collection[str],
-    report: RunReport,
-    ctx: click.Context,
-) -> LaunchOptions:
-    """Add the server of metrics and health to the launch."""
-    from headrace.cli.command_group import find_installed_version
-    from headrace.cli.metrics.monitoring_server import MonitoringServer
-    from headrace.cli.metrics.tcp_port import PortUnavailable, format_url, open_port
-    from headrace.core.api.forked_children import withhold_socket
-
-    try:
-        lasting = ctx.ensure_object(ExitStack)
-        listening = lasting.enter_context(open_port(port))
-        lasting.enter_context(withhold_socket(listening))
-    except PortUnavailable as error:
-        report.report_rejection(error.message, error.hint, 2)
-        ctx.exit(2)
-    report.report_url(format_url(listening), chosen=port == 0)
-    monitoring = MonitoringServer(listening, find_installed_version(), hosts=hosts)
-    return replace(launch, watchers=(*launch.watchers, monitoring.watch))
 
 
 @contextmanager

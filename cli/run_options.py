@@ -38,6 +38,8 @@ class RunOptions:
     conf: tuple[str, ...]
     http: int | None
     http_host: tuple[str, ...]
+    otlp: str | None
+    """The URL of a receiver of metrics and traces."""
     quiet: bool
     log: str
     log_file: str | None

@@ -31,6 +31,7 @@ damaged, incompatible, or in use by another process |
 | `LC_ALL=C` | paths and output are UTF-8 all the same, as in Python's UTF-8 mode |
 | `NO_COLOR` | no colours on a terminal; elsewhere there are none anyway |
 | `HEADRACE_HOME` | the folder of all [homes](snapshots.md), as `--home`; by default `.headrace` |
+| `HEADRACE_OTLP` | the receiver of [metrics and traces](metrics.md#opentelemetry), as `--otlp` |
 | `HEADRACE_DEBUG=1` | the traceback of a bug in headrace is shown at once |
 | `HEADRACE_SECRET_<NAME>` | the value of `${secret:NAME}` |
 | `HEADRACE_SECRETS` | a folder with a file for each secret |

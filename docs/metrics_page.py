@@ -92,6 +92,24 @@ subtask sends a marker to one of its readers, each in turn, so their number does
 parallelism; where streams part and meet again, there is one for each way. By default there are
 none, and they cost nothing.
 
+## OpenTelemetry
+
+`headrace run PIPELINE --otlp http://127.0.0.1:4318` sends the metrics below and traces to a
+receiver of OpenTelemetry, by its protocol over HTTP, every ten seconds and at the end.
+`HEADRACE_OTLP=URL` is the same, also for the jobs of [a server](serve.md). What this needs is
+installed by `pip install "headrace[otlp]"`.
+
+- `/v1/metrics` and `/v1/traces` are added to the URL, which has no user and no query: headers such
+  as `Authorization` are in `OTEL_EXPORTER_OTLP_HEADERS`, certificates in
+  `OTEL_EXPORTER_OTLP_CERTIFICATE`.
+- The resource has the pipeline's name as `service.name`, so points have no label `job`; the job's
+  id is `service.instance.id`.
+- Spans are `checkpoint`, with its number, sizes and pauses, and as an error if it failed;
+  `restart`, from the failure until the job runs again, exact to a second; and `kernel`, for work on
+  one batch that took more than a second, user code included. Each is a trace of its own.
+- A receiver that is down or slow neither stops nor slows the job. It is reported once, and once
+  more when it is back; spans wait for it, at most 1,000, metrics do not.
+
 ## All metrics
 
 """

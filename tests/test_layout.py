@@ -53,7 +53,13 @@ FLOORS = (
 NOT_IN_CORE = {"aiokafka", "rocksdict", "click", "rich", "obstore"}
 
 # What only extras bring is imported in these folders alone.
-EXTRAS = {"batch": ("batch",), "spark": ("batch",), "tables": ("sql", "http"), "server": ("http",)}
+EXTRAS = {
+    "batch": ("batch",),
+    "spark": ("batch",),
+    "tables": ("sql", "http"),
+    "server": ("http",),
+    "otlp": ("otlp",),
+}
 
 MODULES = [
     module.name
@@ -276,7 +282,7 @@ def closure(requirements: list[str], extras: Collection[str] = ()) -> set[str]:
 def test_the_constraints_are_the_whole_closure_and_nothing_else() -> None:
     config = setup_cfg()
     wanted = config["options"]["install_requires"].split()
-    for extra in ("batch", "dev", "sql", "http"):
+    for extra in ("batch", "dev", "sql", "http", "otlp"):
         wanted += config["options.extras_require"][extra].split()
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pinned = {canonicalize_name(x.partition("==")[0]) for x in lines if not x.startswith("#")}

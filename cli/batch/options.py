@@ -22,6 +22,7 @@ REJECTED_OPTIONS = {
     "resume_drained": _NO_CHECKPOINTS,
     "take_over": _NO_CHECKPOINTS,
     "http": "metrics and health are served only for streams",
+    "otlp": "metrics and traces are sent only for streams",
 }
 
 

@@ -8,10 +8,11 @@ only the input and the output wait.
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from headrace.core.api.forked_children import call_in_parent
@@ -102,6 +103,22 @@ class TaskOutput:
         return None if self.writer is None else self.writer.snapshot_state()
 
 
+SLOW_KERNEL_S = 1.0
+"""The time from which on a kernel is a slow one."""
+MAX_SLOW_KERNELS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SlowKernel:
+    """A kernel that ran for long: the work for one output batch, user code included."""
+
+    ended_us: int
+    """The wall-clock time of its end."""
+    seconds: float
+    rows: int
+    """The rows that it was given."""
+
+
 @dataclass(slots=True)
 class OperatorTask:
     """The operators and the output of a subtask; its input passes elements here."""
@@ -122,6 +139,8 @@ class OperatorTask:
     """The time for which the subtask has run."""
     barrier_time: Stopwatch = field(default_factory=Stopwatch)
     """The time for which barriers have blocked the subtask."""
+    slow_kernels: deque[SlowKernel] = field(default_factory=lambda: deque(maxlen=MAX_SLOW_KERNELS))
+    """The last kernels that ran for long."""
     _clock_us: int = MIN_WATERMARK_US
     _row_cost: CostModel = field(default_factory=CostModel)
     _timer_cost: CostModel = field(default_factory=CostModel)
@@ -219,6 +238,8 @@ class OperatorTask:
         while True:
             output, took_s = await self.kernel_executor.run_blocking(pull) if is_long else pull()
             longest_s = max(longest_s, took_s)
+            if took_s >= SLOW_KERNEL_S:
+                self.slow_kernels.append(SlowKernel(time.time_ns() // 1000, took_s, rows))
             if output is None:
                 break
             if output[0] == OFFLOAD:
@@ -230,12 +251,12 @@ class OperatorTask:
 
     def _pull_output(self, rows: int, outputs: Iterator[Output]) -> tuple[Output | None, float]:
         """Return the next batch, without the memory of dropped rows, and how long it took."""
-        start = perf_counter()
+        start = time.perf_counter()
         output = call_in_parent(partial(next, outputs, None))
         if output is not None and output[0] in self.output.edges:
             stream, frame = output
             output = stream, copy_compact(frame) if frame.height * COPY_FRACTION < rows else frame
-        return output, perf_counter() - start
+        return output, time.perf_counter() - start
 
 
 async def run_task(

@@ -15,7 +15,7 @@ from headrace.core.api.state_sizes import StateSize
 from headrace.core.checkpoint.counters import PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
 from headrace.core.dataflow.input_gate import InputGate
-from headrace.core.dataflow.operator_task import TaskOutput
+from headrace.core.dataflow.operator_task import SlowKernel, TaskOutput
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_input_streams
@@ -78,6 +78,8 @@ class SubtaskStatistics:
     """How long the last barrier held it up."""
     latencies: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The newest latencies of rows from each source to its sink, in seconds."""
+    slow_kernels: tuple[SlowKernel, ...] = ()
+    """The last kernels that ran for long."""
 
     @property
     def total_state_size(self) -> StateSize:
@@ -142,6 +144,7 @@ def _collect_subtask(
             0.0 if gate is None else gate.alignment_time.last_s, operator_task.barrier_time.last_s
         ),
         _list_latencies(operator_task.output, plan),
+        tuple(operator_task.slow_kernels),
     )
 
 

@@ -111,8 +111,6 @@ def submit(pipeline: str, home: str) -> None:
 @add_home_option
 def logs(job: str, follow: bool, lines: int, as_json: bool, home: str) -> None:
     """Print the log of a job of the server, which need not run."""
-    from itertools import chain
-
     from headrace.cli.control.job_lookup import resolve_job_name
     from headrace.cli.server.log_output import follow_log, format_line, iterate_last_lines
     from headrace.cli.server.server_folder import ServerFolder
@@ -121,8 +119,7 @@ def logs(job: str, follow: bool, lines: int, as_json: bool, home: str) -> None:
     path = ServerFolder(home).get_log_path(name)
     if not os.path.exists(path):
         raise Refusal(f"there is no log of {name} in {home}", "headrace serve writes logs")
-    last = iterate_last_lines(path, lines)
-    for line in chain(last, follow_log(path)) if follow else last:
+    for line in follow_log(path, lines) if follow else iterate_last_lines(path, lines):
         text = line.decode("utf-8", "replace").rstrip("\n") if as_json else format_line(line)
         click.echo(text)
 

@@ -26,19 +26,38 @@ def iterate_last_lines(path: str, count: int) -> Iterator[bytes]:
     return iter(last)
 
 
-def follow_log(path: str) -> Iterator[bytes]:
-    """Yield whole lines from now on, also of the files that replace the log when it is rotated."""
-    place = os.SEEK_END
+def follow_log(path: str, count: int = 0) -> Iterator[bytes]:
+    """Yield the last lines, and all that follow, also of the files that replace a rotated log.
+
+    One open file gives both, so no line is lost between them. Only whole lines are yielded.
+    """
+    with open(path, "rb") as file:
+        last = deque(_iterate_older_lines(path, file), maxlen=count)
+        partial = b""
+        for line in file:
+            if line.endswith(b"\n"):
+                last.append(line)
+            else:
+                partial = line
+        yield from last
+        yield from _follow_file(path, file, partial)
     while True:
         with open(path, "rb") as file:
-            file.seek(0, place)
             yield from _follow_file(path, file)
-        place = os.SEEK_SET
 
 
-def _follow_file(path: str, file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the rest of a file until another one has its path."""
-    partial, is_rotated = b"", False
+def _iterate_older_lines(path: str, newest: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of the files that were rotated before this one was begun."""
+    for each in list_log_files(path):
+        with open(each, "rb") as file:
+            if os.path.sameopenfile(file.fileno(), newest.fileno()):
+                return
+            yield from file
+
+
+def _follow_file(path: str, file: IO[bytes], partial: bytes = b"") -> Iterator[bytes]:
+    """Yield the rest of a file until another one has its path; `partial` begins its next line."""
+    is_rotated = False
     while not is_rotated:
         is_rotated = _is_replaced(path, file.fileno())
         for piece in file:

@@ -73,6 +73,20 @@ def test_a_log_is_followed_across_its_rotation(tmp_path: Path) -> None:
     assert got == [b"one\n", b"two\n", b"three\n"]
 
 
+def test_the_last_lines_and_those_that_follow_are_of_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    (tmp_path / "a.log.1").write_text("oldest\nolder\n")
+    path.write_text("old\nhal")
+    lines = follow_log(str(path), 2)
+    assert next(lines) == b"older\n"
+    # What is written and rotated from here on is neither in the last lines nor lost.
+    with path.open("a") as file:
+        file.write("f\nnew\n")
+    path.rename(tmp_path / "a.log.1")
+    path.write_text("newest\n")
+    assert [*islice(lines, 4)] == [b"old\n", b"half\n", b"new\n", b"newest\n"]
+
+
 def test_the_last_run_of_a_log_counts_and_rows_that_look_like_events_do_not(
     tmp_path: Path,
 ) -> None:

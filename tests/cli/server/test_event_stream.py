@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from headrace.cli.control.event_parser import parse_events
+from tests.support.cli.openapi import answer_of, wrong
 from tests.support.cli.servers import ServedFolder, served_folder, until
 
 LONGEST_S = 60.0
@@ -69,6 +70,9 @@ def test_viewers_see_a_job_that_is_killed_and_runs_again(home: ServedFolder) -> 
         figures = find(events, "job")
         assert (figures["name"], figures["findings"]["status"]) == ("a", "running")
         assert figures["statistics"]["parts"]["numbers"]["rows_in"] > 0
+        for path, name in (("/v1/jobs", ""), ("/v1/jobs/{name}", "a"), ("/v1/history", "")):
+            answer = home.client.send_request("GET", path.replace("{name}", name))
+            assert list(wrong(answer, answer_of(path, "GET", 200))) == []
         os.kill(job["pid"], signal.SIGKILL)
         assert find(events, "error")["code"] in ("not_running", "silent")
         assert find(events, "job")["statistics"]["parts"]["numbers"]["kind"] == "source"

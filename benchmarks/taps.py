@@ -43,6 +43,7 @@ def main(turns: str = "5", seconds: str = "5") -> None:
     """Print the figure."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "taps.yaml")
+        path.write_text(PIPELINE)
         command = (sys.executable, "-m", "headrace.cli", "run", str(path))
         job = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
         try:
@@ -95,7 +96,7 @@ def measure_turn(pid: int, client: JobClient, seconds: float, taps: int) -> floa
 
 def read_taps(client: JobClient, taps: int, seconds: float) -> None:
     """Read the rows of taps for some seconds."""
-    wanted = [{"from": "priced", "where": f"id % {number + 2} = 0"} for number in range(taps)]
+    wanted = [{"from": "priced", "where": f"k % {number + 2} = 0"} for number in range(taps)]
     until_s, rows = time.monotonic() + seconds, 0
     for kind, data in JobClient(client.home).stream_events("/v1/events", {"taps": wanted}):
         if kind == "error":

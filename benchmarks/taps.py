@@ -86,9 +86,9 @@ def measure_turn(pid: int, client: JobClient, seconds: float, taps: int) -> floa
     if taps:
         viewer.start()
     time.sleep(1.0)
-    cpu_s, rows = read_cpu_s(pid), client.fetch_job()["rows_in"]
+    cpu_s, rows = read_cpu_s(pid), int(client.fetch_job()["rows_in"])
     time.sleep(seconds)
-    cpu_s, rows = read_cpu_s(pid) - cpu_s, client.fetch_job()["rows_in"] - rows
+    cpu_s, rows = read_cpu_s(pid) - cpu_s, int(client.fetch_job()["rows_in"]) - rows
     if taps:
         viewer.join()
     return cpu_s / rows * 1e6

@@ -291,8 +291,14 @@ def _is_replayable(plan: Plan) -> bool:
 
 def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> None:
     """Check that these are sources or steps with state."""
+    if error := find_unknown_state(plan, names):
+        raise click.UsageError(error, ctx)
+
+
+def find_unknown_state(plan: Plan, names: Sequence[str]) -> str:
+    """Return the error of the first name that is no source or step with state; empty: all are."""
     if not names:
-        return
+        return ""
     from headrace.core.errors.problems import suggest_name
     from headrace.core.plan import nodes
     from headrace.core.plan.fingerprint import build_fingerprints
@@ -305,7 +311,8 @@ def _check_reset_state(plan: Plan, names: Sequence[str], ctx: click.Context) -> 
         if name not in stateful_names:
             message = f'--reset-state: wanted a source or a step with state, got "{name}"'
             hint = suggest_name(name, stateful_names) or f"there are {', '.join(stateful_names)}"
-            raise click.UsageError(f"{message}: {hint}", ctx)
+            return f"{message}: {hint}"
+    return ""
 
 
 def _build_launch(

@@ -9,7 +9,7 @@ import click
 from headrace.cli.command_group import WholeNumber
 from headrace.cli.completion import JobName, PipelineFile
 from headrace.cli.errors import Refusal
-from headrace.cli.pipeline_file import DEFAULT_HOME, add_home_option
+from headrace.cli.pipeline_file import DEFAULT_HOME, add_home_option, add_set_option
 
 KEPT_RUNS = 100
 SHOWN_LINES = 100
@@ -79,16 +79,18 @@ def serve(
 
 @click.command()
 @click.argument("pipeline", type=PipelineFile(), metavar="FILE")
+@add_set_option
 @add_home_option
-def submit(pipeline: str, home: str) -> None:
+def submit(pipeline: str, overrides: tuple[str, ...], home: str) -> None:
     """Start a pipeline on the server.
 
     A file outside of the server's folder is copied into it, and its paths are relative to that
-    folder. A pipeline whose job runs is refused: `upgrade` replaces its version.
+    folder. A pipeline whose job runs is refused: `upgrade` replaces its version. The values of
+    --set are part of the version, also after restarts.
     """
     from headrace.cli.server.server_client import CHECK_TIMEOUT_S, ServerClient
 
-    body = {"file": os.path.abspath(pipeline), "text": _read_pipeline(pipeline)}
+    body = {**_build_source(pipeline), "set": list(overrides)}
     client = ServerClient(home)
     job = client.send_request("POST", "/v1/jobs", body, timeout_s=CHECK_TIMEOUT_S)
     click.echo(f"{job['name']} is started", err=True)
@@ -161,8 +163,21 @@ def restart(
 @click.command()
 @click.argument("job", type=JobName())
 @click.argument("pipeline", type=PipelineFile(), metavar="FILE")
+@add_set_option
+@click.option(
+    "--reset-state",
+    metavar="STEP",
+    multiple=True,
+    help="Drop the state of this step, or the positions of this source; may be repeated.",
+)
 @add_home_option
-def upgrade(job: str, pipeline: str, home: str) -> None:
+def upgrade(
+    job: str,
+    pipeline: str,
+    overrides: tuple[str, ...],
+    reset_state: tuple[str, ...],
+    home: str,
+) -> None:
     """Replace the version of a job of the server by that of a file.
 
     The new version must be able to resume from the job's newest checkpoint. The job is stopped with
@@ -174,7 +189,8 @@ def upgrade(job: str, pipeline: str, home: str) -> None:
     from headrace.cli.server.server_client import ServerClient
 
     name = resolve_job_name(job)
-    body = {"file": os.path.abspath(pipeline), "text": _read_pipeline(pipeline)}
+    source = _build_source(pipeline)
+    body = {**source, "set": list(overrides), "reset_state": list(reset_state)}
     result = ServerClient(home).carry_out(
         name, "upgrade", body, lambda words: click.echo(f"{name}: {words}", err=True)
     )
@@ -205,6 +221,11 @@ def _parse_address(text: str, ctx: click.Context) -> tuple[str, int]:
     if find_spec("aiohttp") is None:
         raise Refusal("--http needs aiohttp", 'pip install "headrace[http]" installs it')
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _build_source(pipeline: str) -> dict[str, str]:
+    """Return the file and the text of a pipeline for a request. Raises Refusal."""
+    return {"file": os.path.abspath(pipeline), "text": _read_pipeline(pipeline)}
 
 
 def _read_pipeline(path: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -140,9 +140,10 @@ class JobApi:
         return make_response(200, found.build_document())
 
     async def submit(self, request: Request) -> Response:
-        """Submit a pipeline: `file`, and its `text` if it is not in the folder."""
-        body = check_texts(request.body, "file", "text")
-        job = await self.changes.submit(body["file"], body.get("text"))
+        """Submit a pipeline: `file`, its `text` if it is not in the folder, and values to `set`."""
+        rest, overrides = take_list(request.body, "set")
+        body = check_texts(rest, "file", "text")
+        job = await self.changes.submit(body["file"], body.get("text"), overrides)
         return make_response(200, describe_job(job))
 
     async def restart(self, request: Request) -> Response:
@@ -161,13 +162,16 @@ class JobApi:
         return make_response(202, operation.build_document())
 
     async def upgrade(self, request: Request) -> Response:
-        """Request an upgrade: `file`, and its `text` if it is not in the folder."""
+        """Request an upgrade: `file`, `text` and `set` as of a submit, and `reset_state`."""
         job = self._find_job(request)
         self._check_generation(job, request)
-        body = check_texts(request.body, "file", "text")
+        rest, overrides = take_list(request.body, "set")
+        rest, reset_state = take_list(rest, "reset_state")
+        body = check_texts(rest, "file", "text")
         operation = self.operations.create("upgrade", job.record.name)
+        source = body["file"], body.get("text")
         self.operations.start(
-            operation, self.changes.upgrade(job, operation, body["file"], body.get("text"))
+            operation, self.changes.upgrade(job, operation, source, overrides, reset_state)
         )
         return make_response(202, operation.build_document())
 
@@ -288,6 +292,20 @@ class JobApi:
         if seen != generation:
             message = f"the job has changed: it is of generation {generation} now, not {seen}"
             raise RequestError(412, "changed", message, "look at it again, then repeat the request")
+
+
+def take_list(body: Mapping[str, object], key: str) -> tuple[Mapping[str, object], Sequence[str]]:
+    """Return the body without a member that is a list of texts, and the list. Raises RequestError.
+
+    >>> take_list({"file": "a.yaml", "set": ["settings.parallelism=2"]}, "set")
+    ({'file': 'a.yaml'}, ['settings.parallelism=2'])
+    """
+    found = body.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise RequestError(400, "malformed", f"{key}: wanted a list of texts")
+    if any("\0" in each for each in found):
+        raise RequestError(400, "malformed", f"{key}: wanted text")
+    return {name: value for name, value in body.items() if name != key}, found
 
 
 def check_texts(body: Mapping[str, object], *keys: str) -> dict[str, str]:

@@ -56,19 +56,19 @@ class JobChanges:
     supervisor: Supervisor
     files: PipelineFiles
 
-    async def submit(self, file: str, text: str | None) -> ServedJob:
+    async def submit(self, file: str, text: str | None, overrides: Sequence[str] = ()) -> ServedJob:
         """Start a pipeline of the folder, or put its text there first. Raises RequestError."""
         path = self._resolve_file(file)
         text = _read_file(path) if text is None else text
         if _differs(path, text):
             hint = "submit it under another name, or change the file there"
             raise RequestError(409, "exists", f"{path} exists and differs", hint)
-        found = await self._check(path, text)
+        found = await self._check(path, text, overrides=overrides)
         name = found["name"]
         await asyncio.to_thread(self._check_not_running, name)
         self._check_not_served(name, file)
         _write_file(path, text)
-        job = self.supervisor.add(name, path, text)
+        job = self.supervisor.add(name, path, text, overrides)
         self.supervisor.request_start(job)
         return job
 
@@ -89,7 +89,8 @@ class JobChanges:
         if savepoint is not None:
             options = ["--from-savepoint", savepoint]
             text = _read_file(self._get_text_path(job))
-            await self._check(job.record.file, text, savepoint=savepoint)
+            overrides = job.record.overrides
+            await self._check(job.record.file, text, savepoint=savepoint, overrides=overrides)
         if job.process is not None:
             operation.progress_text = "stopping the job with a checkpoint"
             job.is_restarting = True
@@ -107,9 +108,19 @@ class JobChanges:
         return {"checkpoint": resumed.get("checkpoint"), "again": resumed.get("again", {})}
 
     async def upgrade(
-        self, job: ServedJob, operation: ServerOperation, file: str, text: str | None
+        self,
+        job: ServedJob,
+        operation: ServerOperation,
+        source: tuple[str, str | None],
+        overrides: Sequence[str] = (),
+        reset_state: Sequence[str] = (),
     ) -> dict[str, object]:
-        """Upgrade a job to another version; return when that has completed a checkpoint."""
+        """Upgrade a job to the version of a file, or of its text.
+
+        Returns when the new version has completed a checkpoint. `reset_state` has its steps and
+        sources that start without the state of the version before.
+        """
+        file, text = source
         record, folder = job.record, self.supervisor.folder
         before = _read_file(self._get_text_path(job))
         text = _read_file(self._resolve_file(file)) if text is None else text
@@ -117,7 +128,12 @@ class JobChanges:
             message = f"{record.file} has other changes, which the upgrade would overwrite"
             raise OperationRejected("refused", message, f"upgrade to it, or restore it: {file}")
         operation.progress_text = "checking the new version"
-        found = await self._check(record.file, text, home=folder.home)
+        found = await self._check(
+            *(record.file, text),
+            home=folder.home,
+            overrides=overrides,
+            reset_state=reset_state,
+        )
         if found["name"] != record.name:
             message = f"wanted a version of {record.name}, got the pipeline {found['name']}"
             raise OperationRejected("refused", message, "headrace submit starts another job")
@@ -129,10 +145,11 @@ class JobChanges:
             record.upgrade = None
             raise
         folder.write_text(folder.get_pipeline_path(record.name, BEFORE), before)
-        record.upgrade = PendingUpgrade(checkpoint, savepoint)
+        record.upgrade = PendingUpgrade(checkpoint, savepoint, record.overrides)
+        record.overrides = list(overrides)
         folder.save_record(record)
         folder.write_text(folder.get_pipeline_path(record.name), text)
-        self.supervisor.request_start(job)
+        self.supervisor.request_start(job, *(f"--reset-state={each}" for each in reset_state))
         return await self.finish_upgrade(job, operation) | {"at_least_once": repeated}
 
     async def finish_upgrade(self, job: ServedJob, operation: ServerOperation) -> dict[str, object]:
@@ -207,13 +224,13 @@ class JobChanges:
             await job.ended.wait()
             self.supervisor.request_start(job)
 
-    async def _check(self, file: str, text: str, **places: str) -> dict[str, Any]:
+    async def _check(self, file: str, text: str, **more: str | Sequence[str]) -> dict[str, Any]:
         """Check a text as that of a file. Raises RequestError if a job cannot start with it."""
         folder = self.supervisor.folder
         path = folder.get_pipeline_path(f"@{uuid.uuid4().hex}")
         folder.write_text(path, text)
         try:
-            (found,) = await check_pipelines([{"file": file, "text": path, **places}])
+            (found,) = await check_pipelines([{"file": file, "text": path, **more}])
         except CheckFailed as error:
             raise RequestError(500, "failed", str(error)) from None
         finally:

@@ -53,8 +53,8 @@ def check_one(request: Mapping[str, Any]) -> dict[str, object]:
     from headrace.cli.pipeline_file import check_pipeline
     from headrace.core.errors.rendering import render_problem
 
-    checked = check_pipeline(request["file"], (), request.get("text"))
-    problems = [
+    checked = check_pipeline(request["file"], request.get("overrides", ()), request.get("text"))
+    problems: list[dict[str, object]] = [
         {
             "severity": problem.severity,
             "line": problem.location.line if problem.location else None,
@@ -73,12 +73,23 @@ def check_one(request: Mapping[str, Any]) -> dict[str, object]:
     }
     if checked.is_valid and checked.plan is not None:
         found["at_least_once"] = _list_repeating_sinks(checked)
+        unknown = _find_unknown_state(checked.plan, request.get("reset_state", ()))
+        if unknown:
+            found["is_valid"] = False
+            problems.append({"severity": "error", "text": unknown})
         refusal = _find_refusal(checked.plan, request)
         if refusal is not None:
             earlier = (_find_refusal(plan, request) for _, plan in checked.build_earlier_plans())
             refusal = refusal if all(earlier) else None
         found["refusal"] = refusal
     return found
+
+
+def _find_unknown_state(plan: Plan, names: Sequence[str]) -> str:
+    """Return the error of the first name that is no source or step with state, if there is one."""
+    from headrace.cli.run import find_unknown_state
+
+    return find_unknown_state(plan, names)
 
 
 def _list_repeating_sinks(checked: CheckedPipeline) -> list[str]:
@@ -102,7 +113,7 @@ def _find_refusal(plan: Plan, request: Mapping[str, Any]) -> dict[str, str] | No
         if "savepoint" in request:
             _check_savepoint(plan, request["savepoint"])
         if "home" in request:
-            _check_checkpoint(plan, request["home"])
+            _check_checkpoint(plan, request["home"], request.get("reset_state", ()))
     except SnapshotError as error:
         return {"message": error.message, "hint": error.hint}
     return None
@@ -116,9 +127,9 @@ def _check_savepoint(plan: Plan, path: str) -> None:
     open_compatible(path, plan, RestoreOptions())
 
 
-def _check_checkpoint(plan: Plan, home: str) -> None:
+def _check_checkpoint(plan: Plan, home: str, reset_state: Sequence[str]) -> None:
     """Check that the newest checkpoint of a home can be resumed. Raises SnapshotError."""
-    from headrace.core.checkpoint.compatibility import check_compatibility
+    from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
     from headrace.state.storage.home import Home
     from headrace.state.storage.local_disk import LocalDisk
     from headrace.state.storage.remote.checkpoint_repository import open_repository
@@ -126,7 +137,8 @@ def _check_checkpoint(plan: Plan, home: str) -> None:
     store = open_repository(Home(LocalDisk(), home, str(plan.name))).open_read_only()
     number = max(store.list_checkpoints(), default=None) if store else None
     if store is not None and number is not None:
-        check_compatibility(number, store.read_manifest(number), plan)
+        options = RestoreOptions(frozenset(reset_state))
+        check_compatibility(number, store.read_manifest(number), plan, options)
 
 
 def main() -> None:

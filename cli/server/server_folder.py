@@ -37,6 +37,8 @@ class PendingUpgrade(msgspec.Struct):
     checkpoint: int
     """The last checkpoint of the version before."""
     savepoint: str
+    overrides: list[str] = []
+    """The values that the version before overrides."""
 
 
 class JobRecord(msgspec.Struct):
@@ -57,6 +59,8 @@ class JobRecord(msgspec.Struct):
     started_at: str = ""
     options: list[str] = []
     """Options of `run` for the next start only."""
+    overrides: list[str] = []
+    """The values that the version which runs overrides, as `run --set` takes them."""
     failures: int = 0
     """Runs in a row that have failed early."""
     upgrade: PendingUpgrade | None = None

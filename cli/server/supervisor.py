@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -83,14 +83,14 @@ class Supervisor:
             if not (job.process or job.restart_timer) and job.record.is_wanted:
                 self.start(job)
 
-    def add(self, name: str, file: str, text: str) -> ServedJob:
+    def add(self, name: str, file: str, text: str, overrides: Sequence[str] = ()) -> ServedJob:
         """Add a job, or replace the pipeline of one that does not run."""
         job = self.jobs.get(name)
         if job is None:
             job = self.jobs[name] = ServedJob(JobRecord(name, file))
         assert job.process is None, name
         self.folder.write_text(self.folder.get_pipeline_path(name), text)
-        job.record.file = file
+        job.record.file, job.record.overrides = file, list(overrides)
         return job
 
     def request_start(self, job: ServedJob, *options: str) -> None:
@@ -168,7 +168,8 @@ class Supervisor:
     def _build_arguments(self, record: JobRecord, log: str) -> list[str]:
         text = self.folder.get_pipeline_path(record.name)
         places = ("--home", self.folder.home, "--text", text, "--log-file", log)
-        return ["run", record.file, *places, *STABLE_OPTIONS, *record.options]
+        values = (f"--set={each}" for each in record.overrides)
+        return ["run", record.file, *places, *values, *STABLE_OPTIONS, *record.options]
 
     def _write_launched(self, record: JobRecord, log: str) -> None:
         event = {"event": LAUNCHED, "time": record.started_at, "pipeline": record.file}
@@ -228,6 +229,7 @@ class Supervisor:
             self.settle_upgrade(job)
             return end
         os.replace(before, self.folder.get_pipeline_path(record.name))
+        record.options, record.overrides = [], record.upgrade.overrides
         record.upgrade, record.upgrade_result = None, end.reason or end.status
         restarts = end.status == "failed"
         reason = f"the upgrade is rolled back: {end.reason}"

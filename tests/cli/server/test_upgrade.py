@@ -72,6 +72,55 @@ def test_an_upgrade_resumes_in_the_new_version(home: ServedFolder, tmp_path: Pat
     assert len(numbers) > len(set(numbers))
 
 
+def test_values_and_dropped_state_are_part_of_an_upgrade(home: ServedFolder) -> None:
+    file = home.write("a", COUNTED)
+    home.start()
+    home.until_leading()
+    home.until_checkpoint("a")
+    assert home.run("stop", "a").returncode == 0
+    faster = "sources.numbers.generate.rate=2000/s"
+    started = home.run("submit", "a.yaml", "--set", faster)
+    assert (started.returncode, started.stderr) == (0, "a is started\n")
+    pid = home.until_checkpoint("a")["pid"]
+    assert f"--set={faster}" in read_command(pid)
+    wrong = home.run("upgrade", "a", "a.yaml", "--reset-state", "total")
+    assert (wrong.returncode, 'got "total": did you mean "totals"?' in wrong.stderr) == (2, True)
+    assert home.run("upgrade", "a", "a.yaml", "--set", "no.such=1").returncode == 2
+    assert home.list_jobs()["a"]["pid"] == pid
+    file.write_text(COUNTED.replace("key: key,", "key: x,"))
+    done = home.run("upgrade", "a", "a.yaml", "--reset-state", "totals", "--set", faster)
+    assert done.returncode == 0, done.stderr
+    job = home.until_status("a", "running")
+    command = read_command(job["pid"])
+    assert {f"--set={faster}", "--reset-state=totals"} <= {*command}
+    # A restart keeps the values, and the state that the new version has built.
+    os.kill(job["pid"], signal.SIGKILL)
+    again = home.until_checkpoint("a", job["checkpoint"])
+    assert f"--set={faster}" in read_command(again["pid"])
+    assert "--reset-state=totals" not in read_command(again["pid"])
+
+
+def test_an_upgrade_that_is_rolled_back_drops_no_state(home: ServedFolder) -> None:
+    file = home.write("a", COUNTED)
+    (home.path / "code.py").write_text("def work(row): raise SystemExit(1)\n")
+    home.start()
+    home.until_leading()
+    before = home.until_checkpoint("a")
+    file.write_text(FAILING)
+    value = "sources.numbers.generate.rate=2000/s"
+    failed = home.run("upgrade", "a", "a.yaml", "--reset-state", "totals", "--set", value)
+    assert failed.returncode == 1
+    job = home.until_checkpoint("a", before["checkpoint"])
+    command = read_command(job["pid"])
+    assert f"--set={value}" not in command
+    assert "--reset-state=totals" not in command
+
+
+def read_command(pid: int) -> list[str]:
+    """The command line of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+
 def test_an_upgrade_that_cannot_resume_is_refused_and_the_job_goes_on(home: ServedFolder) -> None:
     file = home.write("a", COUNTED)
     home.start()

@@ -34,6 +34,7 @@ from headrace.cli.server.run_log import read_tail
 from headrace.cli.server.server_events import ServerEvents
 from headrace.cli.server.server_folder import ServerFolder
 from headrace.cli.server.server_operations import ServerOperation, ServerOperations
+from headrace.cli.server.state_queries import read_state
 from headrace.cli.server.supervisor import ServedJob, Supervisor, describe_job
 from headrace.cli.server.timelines import JobTimeline, Timelines
 from headrace.core.types.lazy_dataclass import dataclass
@@ -76,6 +77,8 @@ class JobApi:
             HttpRoute("GET", f"{job}/log", self.log),
             HttpRoute("GET", f"{job}/pipeline", self.pipeline),
             HttpRoute("GET", f"{job}/timeline", self.timeline),
+            HttpRoute("GET", f"{job}/state", self.state),
+            HttpRoute("POST", f"{job}/state/query", self.query, is_reading=True),
             HttpRoute("POST", f"{job}/restart", self.restart),
             HttpRoute("POST", f"{job}/upgrade", self.upgrade),
             HttpRoute("POST", "/v1/events", self.events, is_reading=True),
@@ -138,6 +141,15 @@ class JobApi:
         """Answer with the samples of a job's figures in the last hour."""
         found = self.timelines.by_job.get(request.path_values["name"], JobTimeline())
         return make_response(200, found.build_document())
+
+    async def state(self, request: Request) -> Response:
+        """Answer with what the state of a job holds, by its newest checkpoint."""
+        return Response(200, await self._read_state(request))
+
+    async def query(self, request: Request) -> Response:
+        """Answer with the rows of a query over the state of a job: `sql`."""
+        sql = check_texts(request.body, "sql").get("sql", "")
+        return Response(200, await self._read_state(request, sql))
 
     async def submit(self, request: Request) -> Response:
         """Submit a pipeline: `file`, its `text` if it is not in the folder, and values to `set`."""
@@ -245,6 +257,12 @@ class JobApi:
         """End the streams and the operations."""
         self._events.feeds.close()
         await self.operations.close()
+
+    async def _read_state(self, request: Request, sql: str | None = None) -> bytes:
+        name = request.path_values["name"]
+        if not await asyncio.to_thread(os.path.isdir, self._find_folder(name)):
+            raise RequestError(404, "no_such_job", f"there is no job {name}")
+        return await read_state(name, self.folder.home, sql)
 
     async def _wait(self, operation: ServerOperation, text: str) -> None:
         try:

@@ -5,8 +5,8 @@ Expressions in it mean what they mean in pipelines (docs/decisions/0014).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,7 +21,7 @@ from headrace.cli.state.snapshot_argument import (
 
 if TYPE_CHECKING:
     from headrace.cli.state.sql_tables import Table, TableFactory
-    from headrace.core.errors.problems import Location
+    from headrace.core.errors.problems import Location, Problem
     from headrace.core.expressions.typed import ExpressionError, Span
     from headrace.core.queries import TypedQuery
 
@@ -54,11 +54,28 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
         from headrace.cli.state.sql_tables import build_tables
         from headrace.cli.state.table_output import write_table
 
-        write_table(_run_query(sql, build_tables(snapshot)), form, to)
+        try:
+            table, warnings = run_state_query(sql, build_tables(snapshot))
+        except QueryRejected as error:
+            _print_problems(error.problems)
+            click.get_current_context().exit(2)
+        _print_problems(warnings)
+        write_table(table, form, to)
 
 
-def _run_query(sql: str, known: Mapping[str, TableFactory]) -> Table:
-    """Run the query. Only the table that it names is read."""
+class QueryRejected(Exception):
+    """A query has mistakes."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(problems[0].message)
+        self.problems = problems
+
+
+def run_state_query(sql: str, known: Mapping[str, TableFactory]) -> tuple[Table, Sequence[Problem]]:
+    """Run a query; return its rows, and warnings of what is allowed, but probably not meant.
+
+    Only the table that it names is read. Raises QueryRejected, Refusal.
+    """
     import re
     import time
 
@@ -71,22 +88,22 @@ def _run_query(sql: str, known: Mapping[str, TableFactory]) -> Table:
     from headrace.core.types.data_types import STRING, Field, Schema
 
     if re.fullmatch(r"\s*show\s+tables\s*;?\s*", sql, re.IGNORECASE):
-        return Table(pl.DataFrame({"name": [*known]}), Schema((Field("name", STRING),)))
+        return Table(pl.DataFrame({"name": [*known]}), Schema((Field("name", STRING),))), ()
     if re.match(rf"\s*({REJECTED_STATEMENTS})\b", sql, re.IGNORECASE):
         raise Refusal("wanted a query, got another statement", "only SELECT is supported")
     try:
         query = parse_query(sql)
         table = _find_table(query.table.name, known)() if query.table else None
         typed = type_query(query, table.schema if table else Schema(()))
-        _warn_of_meanings(sql, typed, table)
+        warnings = _find_warnings(sql, typed, table)
         rows = run_query(typed, table.rows if table else None, time.time_ns() // 1000)
     except ExpressionFailure as error:
         raise Refusal(error.message) from error
     except ExpressionError as error:
-        _report_errors(sql, (error,))
+        raise QueryRejected(_build_problems(sql, (error,))) from error
     except ExpressionErrors as failed:
-        _report_errors(sql, failed.errors)
-    return Table(rows, typed.schema)
+        raise QueryRejected(_build_problems(sql, failed.errors)) from failed
+    return Table(rows, typed.schema), warnings
 
 
 def _find_table(name: str, known: Mapping[str, TableFactory]) -> TableFactory:
@@ -99,18 +116,20 @@ def _find_table(name: str, known: Mapping[str, TableFactory]) -> TableFactory:
     return known[name]
 
 
-def _report_errors(sql: str, errors: Iterable[ExpressionError]) -> Never:
-    """Print the errors with their places in the query, and end the command."""
+def _print_problems(problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        click.echo(paint_problem(problem), err=True)
+
+
+def _build_problems(sql: str, errors: Iterable[ExpressionError]) -> list[Problem]:
+    """Return errors with their places in the query."""
     from headrace.core.errors.problems import Problem
 
-    for error in errors:
-        problem = Problem(error.message, _locate(sql, error.span), error.hint)
-        click.echo(paint_problem(problem), err=True)
-    click.get_current_context().exit(2)
+    return [Problem(error.message, _locate(sql, error.span), error.hint) for error in errors]
 
 
-def _warn_of_meanings(sql: str, query: TypedQuery, table: Table | None) -> None:
-    """Print warnings of what is allowed, but probably not meant."""
+def _find_warnings(sql: str, query: TypedQuery, table: Table | None) -> list[Problem]:
+    """Return warnings of what is allowed, but probably not meant."""
     from headrace.core.errors.problems import Problem
     from headrace.core.expressions.parsing.lexer import tokenize
     from headrace.core.expressions.typed import ExpressionWarning
@@ -125,10 +144,10 @@ def _warn_of_meanings(sql: str, query: TypedQuery, table: Table | None) -> None:
         ):
             message = f"{token.text} is a text, and not the column of that name"
             found.append(ExpressionWarning(message, token.span, f"write `{token.value}`"))
-    for warning in found:
-        place = _locate(sql, warning.span)
-        problem = Problem(warning.message, place, warning.hint, severity="warning")
-        click.echo(paint_problem(problem), err=True)
+    return [
+        Problem(each.message, _locate(sql, each.span), each.hint, severity="warning")
+        for each in found
+    ]
 
 
 def _locate(sql: str, span: Span) -> Location:

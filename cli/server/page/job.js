@@ -9,6 +9,8 @@ import { checkpointsTab } from "./checkpoints.js";
 import { logTab } from "./log.js";
 import { drawOverview } from "./overview.js";
 import { pipelineTab } from "./pipeline.js";
+import { rowsTab } from "./rows.js";
+import { stateTab } from "./state.js";
 import { link, openJob, state } from "./store.js";
 import { timelineTab } from "./timeline.js";
 
@@ -17,6 +19,8 @@ export const TABS = {
   overview: { title: "Overview", draw: drawOverview },
   checkpoints: { title: "Checkpoints", ...checkpointsTab },
   timeline: { title: "Timeline", ...timelineTab },
+  rows: { title: "Rows", ...rowsTab },
+  state: { title: "State", ...stateTab },
   log: { title: "Log", ...logTab },
   pipeline: { title: "Pipeline", ...pipelineTab },
 };

@@ -14,6 +14,7 @@ export function drawPart(name) {
   return h("section", { class: "panel part-panel", key: "part", "aria-label": name },
     h("div", { class: "title" }, h("h2", { class: "mono" }, name), h("span", { class: "muted" }, [part.kind, part.connector, part.format].filter(Boolean).join(" · ")),
       h("span", { class: "spring" }),
+      part.outputs?.map((stream) => h("a", { key: stream.stream, class: "button", href: link(state.route.name, "rows", stream.stream) }, part.outputs.length > 1 ? `Rows of ${stream.stream}` : "Rows")),
       h("a", { class: "quiet", href: link(state.route.name), "aria-label": "Close" }, "×")),
     h("div", { class: "columns" },
       h("div", null,

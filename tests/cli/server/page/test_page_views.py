@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.cli.errors import Refusal
 from tests.support.cli.browser import opened_page, printed_urls, running_browser
 from tests.support.cli.servers import ServedFolder, served_folder
 
@@ -136,13 +137,54 @@ def test_the_pipeline_shows_settings_and_what_its_file_has_changed(
     served.write("hostile", PIPELINE)
 
 
+def test_rows_are_followed_with_a_condition(page: Page) -> None:
+    page.get_by_role("link", name="Rows").click()
+    page.get_by_label("Stream").select_option("clicks")
+    cells = page.locator(".live tbody td:nth-child(2)")
+    cells.first.wait_for()
+    assert set(cells.all_inner_texts()) <= {"0", "1", "2", "3"}
+    page.locator(".lead", has_text="Left out, since nothing reads them later: note").wait_for()
+    page.get_by_text("rows dropped").wait_for()
+    page.get_by_label("Condition").fill(f"`{MARKUP}` = 3")
+    page.get_by_role("button", name="Apply").click()
+    page.wait_for_function(
+        """() => {
+            const cells = [...document.querySelectorAll(".live tbody td:nth-child(2)")];
+            return cells.length > 0 && cells.every((cell) => cell.textContent === "3");
+        }"""
+    )
+    page.get_by_label("Condition").fill("amont > 1")
+    page.get_by_role("button", name="Apply").click()
+    page.locator(".problem", has_text='unknown column "amont"').wait_for()
+
+
+def test_viewers_query_the_state_of_the_newest_checkpoint(
+    served: ServedFolder, browser: Browser
+) -> None:
+    with opened_page(browser, f"{printed_urls(served)[1]}") as page:
+        page.get_by_role("link", name="hostile").first.click()
+        page.get_by_role("link", name="State").click()
+        page.get_by_role("link", name="totals").click()
+        page.locator("th", has_text=MARKUP).wait_for()
+        page.locator(".live tbody tr").first.wait_for()
+        page.get_by_label("SQL").fill("select nn from totals")
+        page.get_by_role("button", name="Run").click()
+        shown = page.locator(".problem pre")
+        shown.wait_for()
+        lines = shown.inner_text().splitlines()
+        assert 'unknown column "nn"' in lines[0]
+        assert lines[1].index("nn") == lines[2].index("^")
+    with pytest.raises(Refusal, match="there is no job no"):
+        served.client.send_request("GET", "/v1/jobs/no/state")
+
+
 def test_on_a_phone_nothing_is_wider_than_the_window(
     served: ServedFolder, browser: Browser
 ) -> None:
     with opened_page(browser, printed_urls(served)[1], width=390) as page:
         page.get_by_role("link", name="hostile").first.wait_for()
         width = "[document.documentElement.scrollWidth, innerWidth]"
-        for tab in ("", "overview", "checkpoints", "timeline", "log", "pipeline"):
+        for tab in ("", "overview", "checkpoints", "timeline", "rows", "log", "pipeline"):
             page.evaluate("hash => { location.hash = hash }", tab and f"#/job/hostile/{tab}")
             page.locator("h1", has_text="hostile" if tab else "Jobs").wait_for()
             if tab == "overview":

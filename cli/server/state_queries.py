@@ -1,0 +1,166 @@
+"""Queries over the state of a job, in a short process, so that the server need not load Polars.
+
+The process reads a request from standard input, since texts of queries may hold values that nobody
+else on this machine is to read on a command line. It reads the job's newest checkpoint, at a lower
+priority than jobs, and prints what the state holds, or the rows of a query.
+
+    echo '{"job": "orders", "home": ".headrace"}' | python -m headrace.cli.server.state_queries
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from headrace.cli.control.http_messages import RequestError
+from headrace.cli.errors import Refusal
+
+if TYPE_CHECKING:
+    from headrace.cli.state.snapshot_argument import OpenSnapshot
+    from headrace.core.state_reader.step_states import StepStateReader
+
+TIMEOUT_S = 60.0
+NICE_INCREMENT = 10
+MAX_ROWS = 500
+MAX_ANSWER = 8 * 2**20
+MAX_COUNTED_ROWS = 1_000_000
+"""The rows of a state that are read to find its largest keys."""
+
+LARGEST_KEYS = 5
+
+MAX_RUNNING = asyncio.Semaphore(1)
+"""One query at a time: each takes a core and the memory of Polars."""
+
+
+async def read_state(job: str, home: str, sql: str | None = None) -> bytes:
+    """Return what the state of a job holds, or the rows of a query, as JSON.
+
+    Raises RequestError.
+    """
+    pipe = asyncio.subprocess.PIPE
+    async with MAX_RUNNING:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", __name__), stdin=pipe, stdout=pipe, stderr=pipe
+        )
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                request = orjson.dumps({"job": job, "home": home, "sql": sql})
+                out, err = await process.communicate(request)
+        except TimeoutError:
+            message = f"the query has taken more than {TIMEOUT_S:.0f} s"
+            raise RequestError(503, "slow", message, "select less, or use headrace state") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    if process.returncode == 0:
+        return out
+    try:
+        error = orjson.loads(out)
+        raise RequestError(error["status"], error["code"], error["message"], error["hint"])
+    except ValueError:
+        last = err.decode("utf-8", "replace").strip().splitlines()[-1:]
+        why = last[0] if last else f"it ended with {process.returncode}"
+        raise RequestError(500, "failed", f"the process that reads state: {why}") from None
+
+
+def answer_request(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer a request. Raises Refusal, SnapshotError, QueryRejected."""
+    from headrace.cli.state.snapshot_argument import open_snapshot
+
+    with open_snapshot(request["job"], request["home"]) as opened:
+        if request["sql"] is None:
+            return describe_state(opened)
+        return query_state(opened, request["sql"])
+
+
+def describe_state(opened: OpenSnapshot) -> dict[str, Any]:
+    """Return the sizes of all states, with the keys that have the most rows."""
+    from headrace.cli.state.overview import describe_contents
+
+    document = describe_contents(opened, groups=False)
+    for reader in opened.read_steps():
+        states = document["steps"][reader.step]["states"]
+        for number, (name, state) in enumerate(states.items()):
+            state["table"] = f"{reader.step}_{name}" if number else reader.step
+            state["largest_keys"] = _find_largest_keys(reader, name)
+    return document
+
+
+def _find_largest_keys(reader: StepStateReader, name: str) -> list[dict[str, Any]]:
+    """Return the keys with the most rows; none where each key has one row."""
+    import polars as pl
+
+    from headrace.cli.state.values import to_plain_rows
+
+    keys = [field.name for field in reader.key.columns]
+    counts: list[pl.DataFrame] = []
+    rows = 0
+    for frame in reader.read_rows(name):
+        if not keys or not set(keys) <= {*frame.columns}:
+            return []
+        counts.append(frame.group_by(keys).len("rows"))
+        rows += frame.height
+        if rows >= MAX_COUNTED_ROWS:
+            break
+    if not counts:
+        return []
+    summed = pl.concat(counts, how="vertical_relaxed").group_by(keys).agg(pl.col("rows").sum())
+    largest = summed.sort("rows", *keys, descending=[True, *(False for _ in keys)])
+    if largest["rows"][0] < 2:
+        return []
+    shown = to_plain_rows(largest.head(LARGEST_KEYS))
+    return [{"key": [row[key] for key in keys], "rows": row["rows"]} for row in shown]
+
+
+def query_state(opened: OpenSnapshot, sql: str) -> dict[str, Any]:
+    """Return the first rows of a query."""
+    from headrace.cli.state.query import run_state_query
+    from headrace.cli.state.sql_tables import build_tables
+    from headrace.cli.state.values import to_plain_rows
+    from headrace.core.errors.rendering import render_problem
+
+    table, warnings = run_state_query(sql, build_tables(opened))
+    types = {field.name: field.type for field in table.schema}
+    rows = to_plain_rows(table.rows.head(MAX_ROWS), types)
+    return {
+        "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
+        "rows": [list(row.values()) for row in rows],
+        "is_cut": table.rows.height > MAX_ROWS,
+        "warnings": [render_problem(each) for each in warnings],
+    }
+
+
+def main() -> int:
+    """Answer the request, and print the answer or the error; return the exit status."""
+    from headrace.cli.state.query import QueryRejected
+    from headrace.core.api.snapshots import SnapshotError
+    from headrace.core.errors.rendering import render_problem
+
+    os.nice(NICE_INCREMENT)
+    request = orjson.loads(sys.stdin.buffer.read())
+    answer: dict[str, Any]
+    try:
+        answer, status = answer_request(request), 0
+    except QueryRejected as error:
+        text = "\n".join(map(render_problem, error.problems))
+        answer, status = build_error(422, "invalid", text, ""), 1
+    except (Refusal, SnapshotError) as error:
+        answer, status = build_error(409, "no_state", error.message, error.hint), 1
+    sys.stdout.buffer.write(orjson.dumps(answer))
+    sys.stdout.buffer.flush()
+    return status
+
+
+def build_error(status: int, code: str, message: str, hint: str) -> dict[str, Any]:
+    """Return an error for the server."""
+    return {"status": status, "code": code, "message": message, "hint": hint}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from headrace.cli.state.snapshot_argument import OpenSnapshot
     from headrace.core.state_reader.step_states import StepStateReader
 
-TIMEOUT_S = 60.0
-NICE_INCREMENT = 10
+TIMEOUT_S = 120.0
+NICE_INCREMENT = 5
 MAX_ROWS = 500
 MAX_ANSWER = 8 * 2**20
 MAX_COUNTED_ROWS = 1_000_000

@@ -5,7 +5,7 @@ import { formatClock } from "./format.js";
 import { redraw } from "./store.js";
 
 const WIDTH = 600;
-const TOP = 6;
+const TOP = 14;
 
 /** The moment under the pointer, shared by the charts of a view; null outside of them. */
 export const pointer = { at: null };

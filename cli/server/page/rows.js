@@ -28,7 +28,8 @@ function draw() {
   const streams = listStreams(graph), tail = tailOf(state.job);
   const from = streams.some((each) => each.stream === part) ? part : null;
   if (tail.from !== from) begin(tail, from, "");
-  const columns = [...(streams.find((each) => each.stream === from)?.columns ?? []).map((each) => each.name)];
+  else if (!state.job.takeRows) begin(tail, from, tail.where);
+  const columns = (streams.find((each) => each.stream === from)?.columns ?? []).map((each) => each.name);
   return [
     drawForm(tail, streams),
     drawError(tail.error),
@@ -66,7 +67,7 @@ function drawForm(tail, streams) {
     h("select", { "aria-label": "Stream", onchange: (event) => { location.hash = link(name, "rows", event.target.value); } },
       h("option", { value: "", selected: tail.from == null }, "choose a stream"),
       streams.map((each) => h("option", { key: each.stream, value: each.stream, selected: each.stream === tail.from }, each.stream))),
-    h("input", { key: tail.from, name: "where", class: "where mono", "aria-label": "Condition", placeholder: "only rows where … as in amount > 100", spellcheck: "false", autocomplete: "off" }),
+    h("input", { key: tail.from, name: "where", class: "where mono", "aria-label": "Condition", placeholder: "only rows where … as in amount > 100", value: tail.where, spellcheck: "false", autocomplete: "off" }),
     h("button", { disabled: tail.from == null }, "Apply"),
     tail.from != null && h("button", { type: "button", onclick: () => { tail.isPaused = !tail.isPaused; redraw(); } }, tail.isPaused ? "Go on" : "Pause"),
     h("span", { class: "spring" }),

@@ -23,7 +23,7 @@ export const state = {
 };
 
 function emptyJob() {
-  return { graph: null, statistics: null, findings: null, checkpoints: null, problems: {}, samples: new Samples(), tabs: {}, taps: [] };
+  return { graph: null, statistics: null, findings: null, checkpoints: null, problems: {}, samples: new Samples(), tabs: {}, taps: [], takeRows: null };
 }
 
 let draw = () => {};
@@ -68,6 +68,7 @@ export function openRoute() {
   const before = state.route.name;
   state.route = parseRoute(location.hash);
   if (state.route.name !== before) state.job = emptyJob();
+  if (state.route.tab !== "rows") Object.assign(state.job, { taps: [], takeRows: null });
   refresh();
   redraw();
 }

@@ -161,7 +161,8 @@ def test_rows_are_followed_with_a_condition(page: Page) -> None:
 def test_viewers_query_the_state_of_the_newest_checkpoint(
     served: ServedFolder, browser: Browser
 ) -> None:
-    with opened_page(browser, f"{printed_urls(served)[1]}") as page:
+    with opened_page(browser, printed_urls(served)[1]) as page:
+        page.set_default_timeout(MODULE_S * 1000 / 2)  # the process has a low priority
         page.get_by_role("link", name="hostile").first.click()
         page.get_by_role("link", name="State").click()
         page.get_by_role("link", name="totals").click()

@@ -11,7 +11,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeAlias
@@ -24,8 +23,6 @@ from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.plan import nodes
 from headrace.core.testing.reference.timeline import Timeline, TimelinePoint
 from headrace.core.types.elements import MAX_WATERMARK_US
-from headrace.state.rocks.backend import RocksBackend
-from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.reference import random_pipelines
 from tests.support.runtime.crashing_jobs import Crashed, Fate, FlakyMemory, Life
@@ -138,7 +135,7 @@ class ClockedJob:
             rhythm = CheckpointSchedule(tolerable_failures=1000)
             life = Life(Path(folder), self.text, memory, rhythm)
             if chance.random() < 0.2:
-                _spill(life, chance.choice([1, 1 << 20]))
+                life.spill(chance.choice([1, 1 << 20]))
             for fate, resumed_s in self._list_fates(chance):
                 try:
                     outcome = life.run(chance.randrange(1000), fate)
@@ -171,12 +168,6 @@ class ClockedJob:
             fates.append((fate, each.resumed_s))
             begun_s, rescaled = each.resumed_s, {}
         return [*fates, (Fate(rescaled=rescaled, parallelism=chance.choice([None, 1, 3])), 0.0)]
-
-
-def _spill(life: Life, memory_bytes: int) -> None:
-    """Store the states of a job in RocksDB, which needs a real disk; of each life in a folder."""
-    life.disk, life.root, numbers = LocalDisk(), f"{life.folder}/jobs", count()
-    life.backend = lambda: RocksBackend(f"{life.folder}/{next(numbers)}", memory_bytes)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -40,6 +41,7 @@ from headrace.core.job.requests import RequestRejected
 from headrace.core.pipeline.settings import FixedRestart, NoRestart, Restart
 from headrace.core.plan import nodes
 from headrace.core.testing.simulated_loop import SimulatedLoop
+from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
@@ -239,9 +241,15 @@ class Life:
             self._trouble(ignore_operation)
             loop.close()
 
+    def spill(self, memory_bytes: int) -> None:
+        """Store states in RocksDB, which needs a real disk; those of each process in a folder."""
+        self.disk, self.root, numbers = LocalDisk(), f"{self.folder}/jobs", count()
+        self.backend = lambda: RocksBackend(f"{self.folder}/{next(numbers)}", memory_bytes)
+
     def end(self, chance: random.Random) -> None:
         """Apply a crash to the disk: the process was killed, or the power failed."""
-        assert isinstance(self.disk, MemoryDisk)
+        if isinstance(self.disk, LocalDisk):
+            return
         if chance.random() < 0.5:
             self.disk.kill()
         else:

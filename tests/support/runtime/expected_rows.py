@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -21,12 +20,12 @@ from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.snapshots import Manifest
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
+from headrace.core.coordination.messages import CheckpointFailed
 from headrace.core.job.job import JobOutcome
 from headrace.core.plan import nodes
 from headrace.core.testing.reference.interpreter import interpret
 from headrace.core.testing.reference.timeline import AT_ONCE, Timeline
 from headrace.core.types.elements import DELETE
-from headrace.state.rocks.backend import RocksBackend
 from tests.support.reference import random_pipelines, random_tables
 from tests.support.runtime.committed_output import Values, ended, shown
 from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life, live
@@ -128,10 +127,12 @@ def survived(
             Path(folder), text, memory, rhythm, slow_share=slow_share, on_committed=on_committed
         )
         if chance.random() < 0.3:
-            life.backend = partial(RocksBackend, f"{folder}/state", chance.choice([1, 1 << 20]))
+            life.spill(chance.choice([1, 1 << 20]))
         outcome = live(life, [Fate.drawn(chance) for _ in range(lives)], chance)
     assert outcome.failure is None, outcome.failure
     assert life.finished and life.job is not None
+    failures = [event.reason for event in life.news if isinstance(event, CheckpointFailed)]
+    assert not [reason for reason in failures if "no such file" in reason], failures
     return life.job.plan, outcome
 
 

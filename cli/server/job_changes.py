@@ -48,6 +48,9 @@ ANSWER_TIMEOUT_S = 60.0
 RUNNING_STATUSES = ("running", "restarting", "rescaling", "stopping", "draining", "over")
 """The statuses of a job that has found the checkpoint to resume from."""
 
+ENDING_STATUSES = ("stopping", "draining", "over", "")
+"""The statuses of a job that ends, or does not answer because it has ended or just starts."""
+
 
 @dataclass(slots=True)
 class JobChanges:
@@ -138,17 +141,18 @@ class JobChanges:
             message = f"wanted a version of {record.name}, got the pipeline {found['name']}"
             raise OperationRejected("refused", message, "headrace submit starts another job")
         repeated = found["at_least_once"]
-        record.upgrade = PendingUpgrade(0, "")
+        record.upgrade = PendingUpgrade(0, "", is_begun=False)
         try:
             checkpoint, savepoint = await self._stop_with_savepoint(job, operation, repeated)
         except RequestError:
             record.upgrade = None
             raise
+        # In this order: a server that is killed here leaves a record that returns to `before`.
         folder.write_text(folder.get_pipeline_path(record.name, BEFORE), before)
+        folder.write_text(folder.get_pipeline_path(record.name), text)
         record.upgrade = PendingUpgrade(checkpoint, savepoint, record.overrides)
         record.overrides = list(overrides)
         folder.save_record(record)
-        folder.write_text(folder.get_pipeline_path(record.name), text)
         self.supervisor.request_start(job, *(f"--reset-state={each}" for each in reset_state))
         return await self.finish_upgrade(job, operation) | {"at_least_once": repeated}
 
@@ -157,6 +161,10 @@ class JobChanges:
         record, folder = job.record, self.supervisor.folder
         pending = record.upgrade
         assert pending is not None, record.name
+        if not pending.is_begun:
+            await self._abandon_upgrade(job)
+            message = "the upgrade is abandoned: the server ended before the new version started"
+            raise OperationRejected("failed", message, f"{record.name} runs in the version before")
         operation.progress_text = "waiting for the first checkpoint of the new version"
         since_s, is_asked = asyncio.get_running_loop().time(), False
         while record.upgrade is not None:
@@ -216,6 +224,15 @@ class JobChanges:
             if await self._fetch_job(job):
                 return
             await self._pause(job)
+
+    async def _abandon_upgrade(self, job: ServedJob) -> None:
+        """Let the version before go on, which may have been stopped for the upgrade."""
+        while job.process is not None and await self._fetch_status(job) in ENDING_STATUSES:
+            await self._pause(job)
+        job.record.upgrade = None
+        self.supervisor.folder.save_record(job.record)
+        if job.process is None and job.restart_timer is None:
+            self.supervisor.request_start(job)
 
     async def _undo_stop(self, job: ServedJob, *, has_stopped: bool) -> None:
         """Let the job go on whose stop has failed."""

@@ -39,6 +39,8 @@ class PendingUpgrade(msgspec.Struct):
     savepoint: str
     overrides: list[str] = []
     """The values that the version before overrides."""
+    is_begun: bool = True
+    """Whether the new version starts next, and not the version before."""
 
 
 class JobRecord(msgspec.Struct):

@@ -68,6 +68,7 @@ class Supervisor:
     async def resume(self) -> None:
         """Adopt the jobs that run, and start those that are wanted and do not."""
         for record in self.folder.load_records():
+            self._return_to_version_before(record)
             self.jobs[record.name] = ServedJob(record)
         logs = {name: self.folder.get_log_path(name) for name in self.jobs}
         for name, process in adopt_processes(logs).items():
@@ -240,6 +241,13 @@ class Supervisor:
         job.record.upgrade, job.record.upgrade_result = None, ""
         self.folder.save_record(job.record)
         LocalDisk().remove(self.folder.get_pipeline_path(job.record.name, BEFORE))
+
+    def _return_to_version_before(self, record: JobRecord) -> None:
+        """Undo what a server has written for an upgrade that it has not begun when it ended."""
+        before = self.folder.get_pipeline_path(record.name, BEFORE)
+        is_begun = record.upgrade is None or record.upgrade.is_begun
+        if not is_begun and os.path.exists(before):
+            os.replace(before, self.folder.get_pipeline_path(record.name))
 
     def _schedule_restart(self, job: ServedJob) -> None:
         loop = asyncio.get_running_loop()

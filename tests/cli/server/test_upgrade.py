@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.errors import Refusal
+from headrace.cli.server.server_folder import BEFORE, PendingUpgrade
 from headrace.state.savepoints.savepoint import open_savepoint
 from tests.support.cli.servers import ServedFolder, endless, is_complete, served_folder, until
 
@@ -194,6 +195,33 @@ def test_the_next_server_goes_on_with_what_a_killed_one_has_begun(
     assert running == (COUNTED if fails else FAILING)
     assert home.end(second) == 0
     assert is_complete(home.read_numbers("a"))
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_an_upgrade_that_a_killed_server_has_not_begun_is_abandoned(
+    home: ServedFolder, is_stopped: bool
+) -> None:
+    file = home.write("a", COUNTED)
+    server = home.start()
+    pid = home.until_checkpoint("a")["pid"]
+    server.kill()
+    server.wait()
+    if is_stopped:
+        assert home.run("stop", "a").returncode == 0
+    # What a server leaves that is killed before it records the version to start.
+    (record,) = home.folder.load_records()
+    record.upgrade = PendingUpgrade(0, "", is_begun=False)
+    home.folder.save_record(record)
+    newer = COUNTED.replace("1000/s", "2000/s")
+    home.folder.write_text(home.folder.get_pipeline_path("a", BEFORE), COUNTED)
+    home.folder.write_text(home.folder.get_pipeline_path("a"), newer)
+    file.write_text(newer)
+    home.start()
+    home.until_leading()
+    until(lambda: not home.client.fetch_job("a")["upgrading"])
+    assert (home.until_checkpoint("a")["pid"] == pid) is not is_stopped
+    texts = home.client.send_request("GET", "/v1/jobs/a/pipeline")
+    assert (texts["running"], texts["file"]) == (COUNTED, newer)
 
 
 def test_a_version_that_takes_few_checkpoints_is_asked_for_one(home: ServedFolder) -> None:

@@ -1,10 +1,10 @@
 // What an owner may do with a job. Each request names the generation that the page has shown.
 
-import { runOperation } from "./api.js";
+import { getJson, runOperation } from "./api.js";
 import { drawError, notify, openDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { formatCount } from "./format.js";
-import { refresh, redraw } from "./store.js";
+import { redraw, refresh, takeJobs } from "./store.js";
 import { openSubmit } from "./submit.js";
 
 export function drawActions(job) {
@@ -92,6 +92,7 @@ async function carryOut(job, action, form, values) {
     form.result = action.describe(operation.result);
     notify(form.result, "good");
   } catch (error) {
+    if (error.status === 412) takeJobs(await getJson("/v1/jobs"));
     const hasEnded = action === STOP && form.words && ["not_running", "silent"].includes(error.code);
     if (hasEnded) form.result = "Stopped";
     else form.error = error;

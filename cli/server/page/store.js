@@ -94,7 +94,7 @@ function takeEvent(kind, data) {
   redraw();
 }
 
-function takeJobs(found) {
+export function takeJobs(found) {
   const before = openJob();
   Object.assign(state, { jobs: found.jobs, files: found.files });
   const now = openJob();

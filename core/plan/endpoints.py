@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from headrace.core.errors.problems import Location, suggest_name
+from headrace.core.expressions.typed import ProcessingTime, TypedExpression, walk
 from headrace.core.pipeline.connector_spec import ColumnOption, ExpressionOption, SinkInput
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.fields import Assignment
@@ -80,8 +81,23 @@ def _type_computed_columns(
     assignments: Iterable[Assignment], option: ExpressionOption, report: PlanProblems
 ) -> KnownColumns:
     over = KnownColumns(option.input_columns or Schema(()))
-    pairs = [(str(a.name), type_column(a.expression or a.name, over, report)) for a in assignments]
-    return make_known_columns(pairs)
+    texts = [(str(each.name), each.expression or each.name) for each in assignments]
+    return make_known_columns(
+        [(name, _type_repeatable(text, over, report)) for name, text in texts]
+    )
+
+
+def _type_repeatable(
+    text: Text, over: KnownColumns, report: PlanProblems
+) -> TypedExpression | None:
+    """Return the typed expression of a column that a restart computes again."""
+    typed = type_column(text, over, report)
+    if typed is not None and any(isinstance(node, ProcessingTime) for node in walk(typed)):
+        message = "now() would give computed rows other values after a restart"
+        hint = "compute it in a step, as in with: {seen: now()}"
+        report.add(message, text.locate(), hint)
+        return None
+    return typed
 
 
 def _get_declared_columns(source: Source, report: PlanProblems) -> KnownColumns:

@@ -344,6 +344,8 @@ sinks:
   o: {from: s, console: {}}
 """
     assert any('unknown column "i"' in line for line in said(tmp_path, text))
+    (line,) = said(tmp_path, text.replace(", b: i", ", b: now()"))
+    assert "other values after a restart [compute it in a step" in line
     plan = plan_of(tmp_path, text.replace(", b: i", ", b: id"))
     timed = text.replace(", b: i}}}", ", b: id}}, event_time: b}")
     (line,) = said(tmp_path, timed)

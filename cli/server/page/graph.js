@@ -109,6 +109,6 @@ function trace([first, ...others], isTall) {
 function drawLegend(graph) {
   const kinds = [...new Set(graph.edges.map((edge) => edge.exchange))];
   return h("div", { class: "legend" },
-    [["busy", "busy"], ["backpressured", "backpressured"], ["idle", "idle"]].map(([kind, text]) => h("span", null, h("i", { class: kind }), text)),
+    [["busy", "busy"], ["hot", "busy most of the time"], ["backpressured", "backpressured"], ["idle", "idle"]].map(([kind, text]) => h("span", null, h("i", { class: kind }), text)),
     kinds.map((kind) => h("span", null, h("svg", { width: "26", height: "8", "aria-hidden": "true" }, h("g", { class: `edge ${kind}` }, h("path", { d: "M1 4H25", "stroke-width": "1.6" }))), `${kind}: ${EXCHANGES[kind]}`)));
 }

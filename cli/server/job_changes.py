@@ -142,10 +142,11 @@ class JobChanges:
             raise OperationRejected("refused", message, "headrace submit starts another job")
         repeated = found["at_least_once"]
         record.upgrade = PendingUpgrade(0, "", is_begun=False)
+        folder.save_record(record)
         try:
             checkpoint, savepoint = await self._stop_with_savepoint(job, operation, repeated)
         except RequestError:
-            record.upgrade = None
+            self._forget_upgrade(job)
             raise
         # In this order: a server that is killed here leaves a record that returns to `before`.
         folder.write_text(folder.get_pipeline_path(record.name, BEFORE), before)
@@ -193,7 +194,6 @@ class JobChanges:
             return await self._fetch_checkpoint(job), ""
         warning = f"; rows of {', '.join(repeated)} may be written twice" if repeated else ""
         operation.progress_text = f"stopping the job with a savepoint{warning}"
-        self.supervisor.folder.save_record(job.record)
         home = self.supervisor.open_home(job).folder
         answer = await forward_request(home, "POST", "/v1/stop", {"savepoint": True})
         stopping = orjson.loads(answer.body)
@@ -229,14 +229,18 @@ class JobChanges:
         """Let the version before go on, which may have been stopped for the upgrade."""
         while job.process is not None and await self._fetch_status(job) in ENDING_STATUSES:
             await self._pause(job)
-        job.record.upgrade = None
-        self.supervisor.folder.save_record(job.record)
+        self._forget_upgrade(job)
         if job.process is None and job.restart_timer is None:
             self.supervisor.request_start(job)
 
+    def _forget_upgrade(self, job: ServedJob) -> None:
+        """Record that no upgrade of the job is pending."""
+        job.record.upgrade = None
+        self.supervisor.folder.save_record(job.record)
+
     async def _undo_stop(self, job: ServedJob, *, has_stopped: bool) -> None:
         """Let the job go on whose stop has failed."""
-        job.record.upgrade = None
+        self._forget_upgrade(job)
         if has_stopped:
             await job.ended.wait()
             self.supervisor.request_start(job)

@@ -184,8 +184,9 @@ class OperatorChain:
         return sum(operator.pending_rows for _, operator in self._operators)
 
     def _process_from(self, at: int, frame: pl.DataFrame) -> Iterator[Output]:
-        if self.tap is not None:
-            self.tap(at, frame)
+        tap = self.tap  # read once: rows may pass in a thread, and the event loop removes the tap
+        if tap is not None:
+            tap(at, frame)
         return self._forward(at, self._operators[at][1].process(frame))
 
     def _forward(self, at: int, outputs: Iterator[Output]) -> Iterator[Output]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -158,6 +159,30 @@ def test_a_chain_feeds_one_operator_with_what_the_one_before_puts_out() -> None:
         [("in", columns_of(where("a is not null"))), ("s", route), ("r.else", last)]
     )
     assert out(chain) == {"r.x": [(1, 10, [1, 2])], "t": [(None,), (40,)]}
+
+
+class _ReadOnceChain(OperatorChain):
+    """A chain whose tap is removed by another thread as soon as it has been read."""
+
+    _tap: Callable[[int, pl.DataFrame], None] | None = None
+
+    @property
+    def tap(self) -> Callable[[int, pl.DataFrame], None] | None:
+        """The tap, which is gone afterwards."""
+        tap, self._tap = self._tap, None
+        return tap
+
+    @tap.setter
+    def tap(self, tap: Callable[[int, pl.DataFrame], None] | None) -> None:
+        self._tap = tap
+
+
+def test_a_tap_that_is_removed_while_rows_pass_does_not_fail_the_chain() -> None:
+    chain = _ReadOnceChain([("in", columns_of(where("a is not null")))])
+    seen = list[int]()
+    chain.tap = lambda operator, frame: seen.append(frame.height)
+    assert out(chain) == out(OperatorChain([("in", columns_of(where("a is not null")))]))
+    assert seen == [ROWS.height]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])

@@ -12,6 +12,8 @@ from headrace.cli.control.http_messages import RequestError, StreamedResponse
 from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_STREAMS = 100
+RETRY_INTERVAL_S = 1.0
+"""The time after which a feed that has failed is run again."""
 
 Publish: TypeAlias = "Callable[[StreamEvent], None]"
 Feed: TypeAlias = "Callable[[Publish], Coroutine[Any, Any, None]]"
@@ -37,6 +39,8 @@ class SharedFeeds:
     """The feeds that run, and the streams that get their events."""
 
     report_bug: Callable[[BaseException], None]
+    max_feeds: int | None = None
+    """The most feeds of all streams; None: as many as the streams want."""
     _feeds: dict[Hashable, _RunningFeed] = field(default_factory=dict)
     _streams: set[EventMailbox] = field(default_factory=set)
 
@@ -47,6 +51,9 @@ class SharedFeeds:
         """
         if len(self._streams) >= MAX_STREAMS:
             message = f"there are {MAX_STREAMS} streams already"
+            raise RequestError(503, "busy", message, "close one, then try again")
+        if self.max_feeds is not None and len(self._feeds.keys() | feeds.keys()) > self.max_feeds:
+            message = f"the streams want more than {self.max_feeds} different jobs and taps"
             raise RequestError(503, "busy", message, "close one, then try again")
         return StreamedResponse(self._iterate(feeds))
 
@@ -80,12 +87,18 @@ class SharedFeeds:
             mailbox.put(running.latest)
 
     async def _run(self, running: _RunningFeed, feed: Feed) -> None:
-        try:
-            await feed(running.publish)
-        except Exception as error:
-            self.report_bug(error)
-            what = f"a bug in headrace: {type(error).__name__}"
-            running.publish(build_error_event("defect", what))
+        """Run a feed to its end; one that fails is run again, and reported once in a row."""
+        while True:
+            try:
+                await feed(running.publish)
+                return
+            except Exception as error:
+                what = f"a bug in headrace: {type(error).__name__}"
+                event = build_error_event("defect", what)
+                if running.latest != event:
+                    self.report_bug(error)
+                    running.publish(event)
+            await asyncio.sleep(RETRY_INTERVAL_S)
 
     def _unsubscribe(self, mailbox: EventMailbox, key: Hashable) -> None:
         running = self._feeds.get(key)

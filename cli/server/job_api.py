@@ -31,7 +31,7 @@ from headrace.cli.server.merged_metrics import merge_metrics
 from headrace.cli.server.pipeline_files import PipelineFiles
 from headrace.cli.server.run_history import summarize_history
 from headrace.cli.server.run_log import read_tail
-from headrace.cli.server.server_events import ServerEvents
+from headrace.cli.server.server_events import MAX_FEEDS, ServerEvents
 from headrace.cli.server.server_folder import ServerFolder
 from headrace.cli.server.server_operations import ServerOperation, ServerOperations
 from headrace.cli.server.state_queries import read_state
@@ -64,7 +64,7 @@ class JobApi:
     def __post_init__(self) -> None:
         self.changes = JobChanges(self.supervisor, self.files)
         self.timelines = Timelines(self.folder.home, self.report_bug, self._find_process)
-        feeds = SharedFeeds(self.report_bug)
+        feeds = SharedFeeds(self.report_bug, MAX_FEEDS)
         self._events = ServerEvents(self._describe_all, self._find_folder, feeds)
 
     def build_routes(self) -> list[HttpRoute]:

@@ -23,6 +23,9 @@ JOBS_INTERVAL_S = 2.0
 RETRY_INTERVAL_S = 1.0
 """The time after which a job that has not answered is asked again."""
 
+MAX_FEEDS = 80
+"""The most jobs and taps of all streams: each is a stream of a job, which may have more of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerEvents:

@@ -18,6 +18,7 @@ from headrace.cli.control.http_messages import RequestError
 from headrace.cli.control.shared_feeds import MAX_STREAMS, Publish, SharedFeeds
 from headrace.cli.control.stream_request import parse_stream_request
 from headrace.core.api.taps import TapRequest
+from headrace.core.testing.simulated_loop import SimulatedLoop
 
 
 def read(data: bytes) -> list[tuple[str, dict[str, object]]]:
@@ -141,6 +142,49 @@ def test_there_are_only_so_many_streams() -> None:
         await asyncio.gather(*reading, return_exceptions=True)
 
     asyncio.run(look())
+
+
+def test_streams_share_a_limit_of_different_feeds() -> None:
+    async def feed(publish: Publish) -> None:
+        publish(StreamEvent("job", {}))
+        await asyncio.Event().wait()
+
+    async def look() -> None:
+        feeds = SharedFeeds(lambda error: None, max_feeds=3)
+        first = feeds.open_stream({"a": feed, "b": feed}).chunks
+        await anext(first)
+        with pytest.raises(RequestError, match="more than 3 different jobs and taps") as raised:
+            feeds.open_stream({"a": feed, "c": feed, "d": feed})
+        assert (raised.value.status, raised.value.code) == (503, "busy")
+        second = feeds.open_stream({"a": feed, "b": feed, "c": feed}).chunks
+        await anext(second)
+        await second.aclose()
+        await first.aclose()
+        await anext(feeds.open_stream({"c": feed, "d": feed, "e": feed}).chunks)
+
+    asyncio.run(look())
+
+
+def test_a_feed_that_has_failed_is_run_again() -> None:
+    bugs: list[BaseException] = []
+    runs: list[int] = []
+
+    async def feed(publish: Publish) -> None:
+        runs.append(len(runs))
+        if len(runs) <= 3:
+            raise ZeroDivisionError
+        publish(StreamEvent("job", {"number": len(runs)}))
+        await asyncio.Event().wait()
+
+    async def look() -> list[bytes]:
+        stream = SharedFeeds(bugs.append).open_stream({"job": feed}).chunks
+        return [await anext(stream), await anext(stream)]
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
+        failed, figures = runner.run(look())
+    assert [kind for kind, _ in read(failed)] == ["error"]
+    assert read(figures) == [("job", {"number": 4})]
+    assert len(bugs) == 1
 
 
 @pytest.mark.parametrize(

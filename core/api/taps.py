@@ -48,3 +48,10 @@ class TapRejected(Exception):
         self.code = code
         self.message = message
         self.hint = hint
+
+
+def build_rejection(error: Exception) -> TapRejected:
+    """Return the rejection of a tap whose rows have caused an error."""
+    if isinstance(error, TapRejected):
+        return error
+    return TapRejected("failed", str(error) or type(error).__name__)

@@ -124,10 +124,13 @@ class Attempt:
             if source.discovery_interval_s is not None
         ]
         try:
+            assert self._workers is not None
+            self.taps.attach(self._workers)
             await self._deliver_messages(
                 coordinator, coordinator.start(splits, begins, now), deployed
             )
         finally:
+            self.taps.detach()
             for task in discovering:
                 task.cancel()
             await asyncio.gather(*discovering, return_exceptions=True)
@@ -159,7 +162,6 @@ class Attempt:
         self._connectors = ends
         self._committer = SinkCommitter(spec.plan, ends.sinks, self._post_event)
         self._workers = await spec.workers.start_attempt(worker_spec, ends, self._post_event)
-        self.taps.attach(self._workers)
         self._region_restarts = RegionRestarts(
             spec, restored, ends, self._workers, self.choose_delay, self._post_event, self._fail
         )

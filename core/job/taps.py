@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
-from headrace.core.api.taps import TapRequest, TapSample
+from headrace.core.api.taps import TapRequest, TapSample, build_rejection
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.pool import WorkerPool
 
@@ -33,11 +33,20 @@ class JobTaps:
         if self._receivers:
             self._update_pool()
 
+    def detach(self) -> None:
+        """Forget the workers of an attempt that ends."""
+        self._pool = None
+
     def receive(self, sample: TapSample) -> None:
-        """Pass a sample to its receiver, if it still looks."""
+        """Pass a sample to its receiver, if it still looks; an error of it ends only its tap."""
         receiver = self._receivers.get(sample.request)
-        if receiver is not None:
+        if receiver is None:
+            return
+        try:
             receiver(sample)
+        except Exception as error:
+            self.remove(sample.request)
+            receiver(TapSample(sample.request, None, 0, build_rejection(error)))
 
     def _update_pool(self) -> None:
         if self._pool is not None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core.api.kernel_executor import KernelExecutor
-from headrace.core.api.taps import TapRejected, TapRequest, TapSample
+from headrace.core.api.taps import TapRejected, TapRequest, TapSample, build_rejection
 from headrace.core.plan import nodes
 from headrace.core.worker.subtask_builder import Subtask
 
@@ -124,7 +124,5 @@ def _flush(taps: Sequence[RowTap]) -> list[TapSample]:
         try:
             samples.append(tap.flush())
         except Exception as error:
-            if not isinstance(error, TapRejected):
-                error = TapRejected("failed", str(error) or type(error).__name__)
-            samples.append(TapSample(tap.tap.request, None, 0, error))
+            samples.append(TapSample(tap.tap.request, None, 0, build_rejection(error)))
     return [sample for sample in samples if sample is not None]

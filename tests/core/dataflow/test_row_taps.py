@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.row_taps import MAX_SHOWN_ROWS, TapPoint, find_tap_point
 from headrace.core.job.job import Job
 from headrace.core.plan.taps import check_tap, list_tapped_streams
+from headrace.core.testing.simulated_loop import SimulatedLoop
 from tests.support.runtime.memory_pipelines import job_of, run_simulated
 
 FUSED = """
@@ -209,3 +211,36 @@ def test_a_tap_that_is_removed_leaves_nothing_behind(tmp_path: Path) -> None:
     job.taps.add(request, receive)
     assert run_simulated(job, 1).failure is None
     assert len(samples) == 1
+
+
+def test_an_error_of_a_receiver_ends_its_tap_and_no_other(tmp_path: Path) -> None:
+    job, _ = job_over(tmp_path, FUSED.replace("PARALLELISM", "1"))
+    broken, other = TapRequest("rows", "id >= 0"), TapRequest("rows")
+    received, samples = list[TapSample](), list[TapSample]()
+
+    def receive(sample: TapSample) -> None:
+        received.append(sample)
+        if sample.rejection is None:
+            raise ValueError("no room")
+
+    job.taps.add(broken, receive)
+    job.taps.add(other, samples.append)
+    assert run_simulated(job, 1).failure is None
+    first, last = received
+    assert (first.rejection, last.request) == (None, broken)
+    assert last.rejection is not None
+    assert (last.rejection.code, last.rejection.message) == ("failed", "no room")
+    assert [row["id"] for row in rows_of(samples)] == [*range(18)]
+
+
+def test_a_tap_that_is_added_after_an_attempt_samples_nothing_there(tmp_path: Path) -> None:
+    job, _ = job_over(tmp_path, FUSED.replace("PARALLELISM", "1"))
+
+    async def add_late() -> set[asyncio.Task[object]]:
+        assert (await job.run()).failure is None
+        job.taps.add(TapRequest("rows"), lambda sample: None)
+        current = asyncio.current_task()
+        return {task for task in asyncio.all_tasks() if task is not current}
+
+    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
+        assert runner.run(add_late()) == set()

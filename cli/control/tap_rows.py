@@ -69,8 +69,8 @@ class RowFeed:
             else:
                 publish(self._build_event(sample, schema))
 
-        self.job.taps.add(self.request, receive)
         try:
+            self.job.taps.add(self.request, receive)
             await asyncio.Event().wait()
         finally:
             self.job.taps.remove(self.request)

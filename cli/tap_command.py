@@ -96,8 +96,8 @@ class RowPrinter:
         """Print the rows of an event."""
         if data["missing_columns"] != self._missing:
             self._missing = data["missing_columns"]
-            names = ", ".join(self._missing)
-            click.echo(f"the job leaves out {names}: nothing reads them later", err=True)
+            if names := ", ".join(self._missing):
+                click.echo(f"the job leaves out {names}: nothing reads them later", err=True)
         rows = data["rows"]
         if self.limit is not None:
             rows = rows[: self.limit - self.printed]

@@ -37,16 +37,10 @@ async function send(method, path, { body, generation, signal } = {}) {
   const headers = { Authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? ""}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (generation != null) headers["If-Match"] = `"${generation}"`;
-  let answer;
-  try {
-    answer = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
-  } catch (error) {
-    if (signal?.aborted) throw error;
-    throw new ApiError(0, { code: "unreachable", message: "the server does not answer", hint: "" });
-  }
+  const answer = await reach(fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) }), signal);
   role = answer.headers.get("Headrace-Role") ?? role;
   if (!answer.ok) {
-    const text = await answer.text();
+    const text = await reach(answer.text(), signal);
     let error = { code: "failed", message: text };
     try { error = JSON.parse(text).error ?? error; } catch { /* not JSON */ }
     throw new ApiError(answer.status, error);
@@ -54,16 +48,26 @@ async function send(method, path, { body, generation, signal } = {}) {
   return answer;
 }
 
-export async function getJson(path, options) {
-  return (await send("GET", path, options)).json();
+/** An answer or its body; an ApiError if the connection is lost before its end. */
+async function reach(received, signal) {
+  try {
+    return await received;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, { code: "unreachable", message: "the server does not answer", hint: "" });
+  }
 }
 
-export async function getText(path, options) {
-  return (await send("GET", path, options)).text();
+export async function getJson(path) {
+  return reach((await send("GET", path)).json());
+}
+
+export async function getText(path) {
+  return reach((await send("GET", path)).text());
 }
 
 export async function post(path, body, options) {
-  return (await send("POST", path, { ...options, body })).json();
+  return reach((await send("POST", path, { ...options, body })).json());
 }
 
 export async function open(path, body, signal) {

@@ -132,9 +132,12 @@ let timer = null;
 async function poll() {
   const now = performance.now();
   const pending = document.hidden || state.problem?.status === 401 ? [] : listPolls(state.route).filter((each) => (due.get(each.path) ?? 0) <= now);
-  await Promise.all(pending.map((each) => fetchOne(each, state.job)));
-  clearTimeout(timer);
-  timer = setTimeout(poll, 200);
+  try {
+    await Promise.all(pending.map((each) => fetchOne(each, state.job)));
+  } finally {
+    clearTimeout(timer);
+    timer = setTimeout(poll, 200);
+  }
 }
 
 async function fetchOne({ path, every, take, key, read = getJson }, job) {

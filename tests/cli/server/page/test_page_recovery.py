@@ -1,0 +1,46 @@
+"""The page in a browser when an answer is cut off or does not come, or a job changes meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.cli.browser import opened_page, printed_urls, running_browser
+from tests.support.cli.servers import ServedFolder, served_folder
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
+MODULE_S = 900
+"""The time after which a server of these tests ends, whatever happens."""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedFolder]:
+    with served_folder(tmp_path_factory.mktemp("served"), MODULE_S) as folder:
+        folder.write("steady")
+        folder.start("--http", "0", "--read-only-token")
+        folder.until_checkpoint("steady")
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_browser() as browser:
+        yield browser
+
+
+def test_polling_goes_on_after_an_answer_that_is_cut_off(
+    served: ServedFolder, browser: Browser
+) -> None:
+    with opened_page(browser, printed_urls(served)[0]) as page:
+        page.route(
+            "**/v1/jobs/steady/pipeline", lambda route: route.fulfill(body='{"running": '), times=1
+        )
+        page.get_by_role("link", name="steady").first.click()
+        page.get_by_role("link", name="Pipeline").click()
+        page.get_by_text("the file is what runs").wait_for()

@@ -4,12 +4,14 @@ import { open } from "./api.js";
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 5000;
+/** A stream that is silent for longer is lost: a comment comes in 15 seconds. */
+export const LATE_MS = 20_000;
 
-/** A stream that is opened again when it ends, and when something else is wanted. */
+/** A stream that is opened again when it ends or is silent, and when something else is wanted. */
 export class EventStream {
   /** `take` gets the kind and the data of each event, `fail` why there is no stream. */
   constructor(take, fail) {
-    Object.assign(this, { take, fail, wanted: "", abort: null, delay: FIRST_DELAY_MS });
+    Object.assign(this, { take, fail, wanted: "", abort: null, late: null, delay: FIRST_DELAY_MS });
   }
 
   /** Want the events of this body; null closes the stream. */
@@ -17,13 +19,26 @@ export class EventStream {
     const wanted = body == null ? "" : JSON.stringify(body);
     if (wanted === this.wanted) return;
     this.wanted = wanted;
-    this.abort?.abort();
     this.delay = FIRST_DELAY_MS;
-    if (wanted) this.run(body, (this.abort = new AbortController()).signal);
+    this.begin();
+  }
+
+  /** Open the wanted stream in place of the one before. */
+  begin() {
+    clearTimeout(this.late);
+    this.abort?.abort();
+    if (this.wanted) this.run(JSON.parse(this.wanted), (this.abort = new AbortController()).signal);
+  }
+
+  /** Begin again if nothing comes for long: a connection whose other end is gone need not fail. */
+  watch() {
+    clearTimeout(this.late);
+    this.late = setTimeout(() => this.begin(), LATE_MS);
   }
 
   async run(body, signal) {
     while (!signal.aborted) {
+      this.watch();
       try {
         await this.read(await open("/v1/events", body, signal));
       } catch (error) {
@@ -42,6 +57,7 @@ export class EventStream {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
+      this.watch();
       const blocks = (rest + value).split("\n\n");
       rest = blocks.pop();
       for (const block of blocks) this.takeBlock(block);

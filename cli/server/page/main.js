@@ -3,13 +3,11 @@
 import { adoptToken, hasToken, role, setToken } from "./api.js";
 import { drawDialog, openKeys } from "./dialog.js";
 import { h, render } from "./dom.js";
+import { LATE_MS } from "./events.js";
 import { drawJob, TABS } from "./job.js";
 import { drawJobs } from "./jobs.js";
 import { link, onDraw, openRoute, redraw, refresh, setTabPolls, state } from "./store.js";
 import { acceptDrops, openSubmit } from "./submit.js";
-
-/** A stream that is silent for longer is lost: a comment comes in 15 seconds. */
-const LATE_MS = 20_000;
 
 function draw() {
   const { name } = state.route;

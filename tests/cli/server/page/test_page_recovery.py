@@ -44,3 +44,13 @@ def test_polling_goes_on_after_an_answer_that_is_cut_off(
         page.get_by_role("link", name="steady").first.click()
         page.get_by_role("link", name="Pipeline").click()
         page.get_by_text("the file is what runs").wait_for()
+
+
+def test_a_silent_stream_is_opened_again(served: ServedFolder, browser: Browser) -> None:
+    with opened_page(browser, "about:blank") as page:
+        page.clock.install()
+        page.route("**/v1/events", lambda _: None, times=1)  # no answer, and no end
+        with page.expect_request("**/v1/events"):
+            page.goto(printed_urls(served)[0])
+        page.clock.fast_forward(21_000)
+        page.locator("tr.job", has_text="steady").wait_for()

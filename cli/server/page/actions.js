@@ -1,10 +1,10 @@
-// What an owner may do with a job. Each request names the generation that the page has shown.
+// What an owner may do with a job. Each request names the generation that its dialog has shown.
 
-import { getJson, runOperation } from "./api.js";
+import { runOperation } from "./api.js";
 import { drawError, notify, openDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { formatCount } from "./format.js";
-import { redraw, refresh, takeJobs } from "./store.js";
+import { lookAgain, redraw, refresh } from "./store.js";
 import { openSubmit } from "./submit.js";
 
 export function drawActions(job) {
@@ -59,12 +59,12 @@ export function openSavepoint(job) {
 }
 
 function openAction(job, action) {
-  const form = { words: "", error: null, isBusy: false, result: null };
-  openDialog(`${action.title}: ${job.name}`, (close) => drawAction(job, action, form, close));
+  const form = { job, words: "", error: null, isBusy: false, result: null };
+  openDialog(`${action.title}: ${job.name}`, (close) => drawAction(action, form, close));
 }
 
-function drawAction(job, action, form, close) {
-  const submit = (event) => { event.preventDefault(); carryOut(job, action, form, read(event.target, action.fields)); };
+function drawAction(action, form, close) {
+  const submit = (event) => { event.preventDefault(); carryOut(action, form, read(event.target, action.fields)); };
   return h("form", { class: "form", onsubmit: submit },
     h("p", null, action.text),
     form.result == null && action.fields.map(([name, label, kind]) => h("label", { class: kind === "checkbox" ? "check" : "" },
@@ -83,16 +83,16 @@ function read(element, fields) {
   }));
 }
 
-async function carryOut(job, action, form, values) {
+async function carryOut(action, form, values) {
   Object.assign(form, { isBusy: true, error: null });
   redraw();
-  const generation = action === SAVEPOINT ? null : job.generation;
+  const { name, generation } = form.job;
   try {
-    const operation = await runOperation(job.name, action.route, action.build(values), generation, (words) => { form.words = words; redraw(); });
+    const operation = await runOperation(name, action.route, action.build(values), action === SAVEPOINT ? null : generation, (words) => { form.words = words; redraw(); });
     form.result = action.describe(operation.result);
     notify(form.result, "good");
   } catch (error) {
-    if (error.status === 412) takeJobs(await getJson("/v1/jobs"));
+    if (error.status === 412) form.job = await lookAgain(form.job);
     const hasEnded = action === STOP && form.words && ["not_running", "silent"].includes(error.code);
     if (hasEnded) form.result = "Stopped";
     else form.error = error;

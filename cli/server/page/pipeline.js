@@ -3,7 +3,7 @@
 import { jobPath, role, runOperation } from "./api.js";
 import { drawError, notify, openDialog } from "./dialog.js";
 import { h } from "./dom.js";
-import { openJob, refresh, state } from "./store.js";
+import { lookAgain, openJob, refresh, state } from "./store.js";
 
 const CONTEXT = 3;
 const MOST_CELLS = 4_000_000;
@@ -39,6 +39,7 @@ async function upgradeToFile(job) {
     await runOperation(job.name, "upgrade", { file: job.file }, job.generation, notify);
     notify(`${job.name} is upgraded`, "good");
   } catch (error) {
+    if (error.status === 412) await lookAgain(job);
     openDialog(`Upgrade ${job.name}`, () => drawError(error));
   }
   refresh();

@@ -50,6 +50,16 @@ export function openJob() {
   return state.jobs?.find((job) => job.name === state.route.name);
 }
 
+/** The job as it is now, for a request that was rejected since it has changed; as it was, if nothing answers. */
+export async function lookAgain(job) {
+  try {
+    takeJobs(await getJson("/v1/jobs"));
+  } catch {
+    return job;
+  }
+  return state.jobs.find((each) => each.name === job.name) ?? job;
+}
+
 export function parseRoute(hash) {
   const [kind, name, tab, part] = hash.replace(/^#\/?/, "").split("/").map(decode);
   return kind === "job" && name ? { name, tab: tab || "overview", part: part || null } : {};
@@ -94,7 +104,7 @@ function takeEvent(kind, data) {
   redraw();
 }
 
-export function takeJobs(found) {
+function takeJobs(found) {
   const before = openJob();
   Object.assign(state, { jobs: found.jobs, files: found.files });
   const now = openJob();

@@ -3,7 +3,7 @@
 import { post, role, runOperation } from "./api.js";
 import { closeDialog, drawError, notify, openDialog } from "./dialog.js";
 import { h } from "./dom.js";
-import { link, refresh, redraw } from "./store.js";
+import { link, lookAgain, refresh, redraw } from "./store.js";
 
 /** Open the dialog; with a job, the file becomes its new version. */
 export function openSubmit(job = null, file = null) {
@@ -43,6 +43,7 @@ async function send(form) {
     location.hash = link(name);
     refresh();
   } catch (error) {
+    if (error.status === 412) form.job = await lookAgain(form.job);
     form.error = error;
   }
   Object.assign(form, { isBusy: false, words: "" });

@@ -150,8 +150,6 @@ def test_a_job_is_stopped_as_the_page_has_shown_it(served: ServedFolder, browser
         served.client.send_request("POST", path, body, seen)
         dialog.get_by_role("button", name="Stop").click()
         dialog.get_by_text("the job has changed").wait_for()
-        dialog.get_by_role("button", name="Cancel").click()
-        page.get_by_role("button", name="Stop").click()
         dialog.get_by_role("button", name="Stop").click()
         served.until_status("steady", "stopped")
         page.locator(".head .status", has_text="stopped").wait_for()

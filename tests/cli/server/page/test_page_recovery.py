@@ -54,3 +54,20 @@ def test_a_silent_stream_is_opened_again(served: ServedFolder, browser: Browser)
             page.goto(printed_urls(served)[0])
         page.clock.fast_forward(21_000)
         page.locator("tr.job", has_text="steady").wait_for()
+
+
+def test_an_upgrade_is_repeated_after_the_job_has_changed(
+    served: ServedFolder, browser: Browser
+) -> None:
+    with opened_page(browser, printed_urls(served)[0]) as page:
+        page.get_by_role("link", name="steady").first.click()
+        page.get_by_role("button", name="Upgrade").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("File of the pipeline").set_input_files(served.path / "steady.yaml")
+        seen = served.client.fetch_job("steady")["generation"]
+        path, body = "/v1/jobs/steady/rescale", {"parallelism": 1}
+        served.client.send_request("POST", path, body, seen)
+        dialog.get_by_role("button", name="Upgrade").click()
+        dialog.get_by_text("the job has changed").wait_for()
+        dialog.get_by_role("button", name="Upgrade").click()
+        page.get_by_text("steady is upgraded").wait_for()

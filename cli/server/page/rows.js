@@ -58,6 +58,7 @@ function take(tail, kind, data) {
   tail.rows = [...rows, ...tail.rows].slice(0, MOST_ROWS);
   tail.dropped += data.dropped;
   tail.missing = data.missing_columns;
+  tail.error = null;
 }
 
 function drawForm(tail, streams) {
@@ -69,7 +70,7 @@ function drawForm(tail, streams) {
       streams.map((each) => h("option", { key: each.stream, value: each.stream, selected: each.stream === tail.from }, each.stream))),
     h("input", { key: tail.from, name: "where", class: "where mono", "aria-label": "Condition", placeholder: "only rows where … as in amount > 100", value: tail.where, spellcheck: "false", autocomplete: "off" }),
     h("button", { disabled: tail.from == null }, "Apply"),
-    tail.from != null && h("button", { type: "button", onclick: () => { tail.isPaused = !tail.isPaused; redraw(); } }, tail.isPaused ? "Go on" : "Pause"),
+    tail.from != null && h("button", { type: "button", onclick: () => { tail.isPaused = !tail.isPaused; redraw(); } }, tail.isPaused ? "Resume" : "Pause"),
     h("span", { class: "spring" }),
     tail.dropped > 0 && h("span", { class: "muted", role: "status" }, `${formatCount(tail.dropped)} rows dropped`));
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.cli.browser import opened_page, printed_urls, running_browser
-from tests.support.cli.servers import ServedFolder, served_folder
+from tests.support.cli.servers import ServedFolder, endless, served_folder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -71,3 +71,19 @@ def test_an_upgrade_is_repeated_after_the_job_has_changed(
         dialog.get_by_text("the job has changed").wait_for()
         dialog.get_by_role("button", name="Upgrade").click()
         page.get_by_text("steady is upgraded").wait_for()
+
+
+def test_rows_that_come_after_an_error_are_shown(served: ServedFolder, browser: Browser) -> None:
+    with opened_page(browser, printed_urls(served)[1]) as page:
+        page.get_by_role("link", name="steady").first.click()
+        page.get_by_role("link", name="Rows").click()
+        page.get_by_label("Stream").select_option("numbers")
+        page.get_by_label("Condition").fill("y > 1")
+        page.get_by_role("button", name="Apply").click()
+        page.locator(".problem", has_text='unknown column "y"').wait_for()
+        file = served.write("steady", endless("steady").replace("x: id", "x: id, y: id"))
+        assert served.run("upgrade", "steady", str(file)).returncode == 0
+        page.locator(".live tbody td").first.wait_for()
+        assert page.locator(".problem").count() == 0
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Resume").click()

@@ -142,8 +142,9 @@ class Timelines:
 
     async def _sample(self, name: str, folder: str) -> None:
         try:
-            answer = await forward_request(folder, "GET", "/v1/statistics")
-        except RequestError:
+            async with asyncio.timeout(SAMPLE_INTERVAL_S):  # the next samples of others wait
+                answer = await forward_request(folder, "GET", "/v1/statistics")
+        except (RequestError, TimeoutError):
             return
         statistics = orjson.loads(answer.body)
         if answer.status != 200 or not statistics["parts"]:

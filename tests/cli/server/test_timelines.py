@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
-from headrace.cli.server.timelines import MAX_SAMPLES, JobTimeline, ProcessUse, measure_processes
+import pytest
+
+from headrace.cli.control.job_socket import open_listener
+from headrace.cli.server import timelines
+from headrace.cli.server.timelines import (
+    MAX_SAMPLES,
+    JobTimeline,
+    ProcessUse,
+    Timelines,
+    measure_processes,
+)
+from headrace.state.storage.names import LOCK
 
 IDLE = ProcessUse({}, 0)
 
@@ -68,3 +81,22 @@ def test_this_process_is_measured_and_one_that_has_ended_is_not() -> None:
     assert [*found.seconds] == [os.getpid()]
     assert found.seconds[os.getpid()] > 0
     assert found.rss_bytes > 2**20
+
+
+def test_a_job_that_does_not_answer_holds_up_one_round_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "SAMPLE_INTERVAL_S", 0.05)
+    silent = tmp_path / "silent"
+    silent.mkdir()
+    (silent / LOCK).touch()
+    found = Timelines(str(tmp_path), report_bug=lambda error: None)
+
+    async def sample() -> None:
+        # A job that is asked without a bound answers, or fails, after more than a minute.
+        async with asyncio.timeout(60.0):
+            await found.sample_all()
+
+    with open_listener(str(silent)):
+        asyncio.run(sample())
+    assert found.by_job == {}

@@ -88,34 +88,43 @@ def describe_state(opened: OpenSnapshot) -> dict[str, Any]:
         states = document["steps"][reader.step]["states"]
         for number, (name, state) in enumerate(states.items()):
             state["table"] = f"{reader.step}_{name}" if number else reader.step
-            state["largest_keys"] = _find_largest_keys(reader, name)
+            state |= _find_largest_keys(reader, name)
     return document
 
 
-def _find_largest_keys(reader: StepStateReader, name: str) -> list[dict[str, Any]]:
-    """Return the keys with the most rows; none where each key has one row."""
+def _find_largest_keys(reader: StepStateReader, name: str) -> dict[str, Any]:
+    """Return the keys with the most rows; none where each key has one row.
+
+    `counted_rows` is the number of rows that were read for them, or None if all were.
+    """
     import polars as pl
 
     from headrace.cli.state.values import to_plain_rows
+    from headrace.core.state_reader.columns import make_unique_name
 
+    found: dict[str, Any] = {"largest_keys": [], "counted_rows": None}
     keys = [field.name for field in reader.key.columns]
+    number = make_unique_name("rows", keys)
     counts: list[pl.DataFrame] = []
     rows = 0
     for frame in reader.read_rows(name):
         if not keys or not set(keys) <= {*frame.columns}:
-            return []
-        counts.append(frame.group_by(keys).len("rows"))
-        rows += frame.height
+            return found
         if rows >= MAX_COUNTED_ROWS:
+            found["counted_rows"] = rows
             break
+        counts.append(frame.group_by(keys).len(number))
+        rows += frame.height
     if not counts:
-        return []
-    summed = pl.concat(counts, how="vertical_relaxed").group_by(keys).agg(pl.col("rows").sum())
-    largest = summed.sort("rows", *keys, descending=[True, *(False for _ in keys)])
-    if largest["rows"][0] < 2:
-        return []
-    shown = to_plain_rows(largest.head(LARGEST_KEYS))
-    return [{"key": [row[key] for key in keys], "rows": row["rows"]} for row in shown]
+        return found
+    summed = pl.concat(counts, how="vertical_relaxed").group_by(keys).agg(pl.col(number).sum())
+    largest = summed.sort(number, *keys, descending=[True, *(False for _ in keys)])
+    if largest[number][0] > 1:
+        found["largest_keys"] = [
+            {"key": [row[key] for key in keys], "rows": row[number]}
+            for row in to_plain_rows(largest.head(LARGEST_KEYS))
+        ]
+    return found
 
 
 def query_state(opened: OpenSnapshot, sql: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ function drawSteps(view) {
     h("tbody", null, steps.flatMap(([step, found]) => Object.entries(found.states).map(([name, sizes]) => h("tr", { key: `${step} ${name}` },
       h("td", { class: "name" }, h("a", { href: location.hash, "data-row": true, title: "Query this state", onclick: (event) => { event.preventDefault(); ask(view, sizes.table); } }, step)), h("td", { class: "mono" }, name), h("td", { class: "mono" }, found.key.map((each) => each.name).join(", ")),
       h("td", { class: "n" }, formatCount(sizes.rows)), h("td", { class: "n" }, formatCount(sizes.keys)), h("td", { class: "n" }, formatBytes(sizes.bytes)),
-      h("td", { class: "mono" }, (sizes.largest_keys ?? []).map((each) => h("span", { class: "tag" }, each.key.map((value) => (value == null ? "null" : String(value))).join(", "), h("span", { class: "muted" }, ` ${formatCount(each.rows)}`))))))))));
+      h("td", { class: "mono" }, (sizes.largest_keys ?? []).map((each) => h("span", { class: "tag" }, each.key.map((value) => (value == null ? "null" : String(value))).join(", "), h("span", { class: "muted" }, ` ${formatCount(each.rows)}`))), sizes.counted_rows != null && h("span", { class: "muted" }, ` of the first ${formatCount(sizes.counted_rows)} rows`))))))));
 }
 
 /** Show the first rows of a state. */

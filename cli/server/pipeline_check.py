@@ -8,19 +8,20 @@ each pipeline; with a `home`, also whether the job's newest checkpoint can be re
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from headrace.cli.server.short_process import AnswerTooLarge, ShortProcess
+
 if TYPE_CHECKING:
     from headrace.cli.pipeline_file import CheckedPipeline
     from headrace.core.plan import Plan
 
-MAX_RUNNING = asyncio.Semaphore(1)
-"""One check at a time: each takes a core and the memory of Polars."""
+MAX_ANSWER = 64 * 2**20
+PROCESS = ShortProcess(__name__, MAX_ANSWER)
 
 
 class CheckFailed(Exception):
@@ -29,22 +30,15 @@ class CheckFailed(Exception):
 
 async def check_pipelines(requests: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """Check pipelines. Raises CheckFailed."""
-    command, pipe = (sys.executable, "-P", "-m", __name__), asyncio.subprocess.PIPE
-    async with MAX_RUNNING:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe
-        )
-        try:
-            out, err = await process.communicate(orjson.dumps(requests))
-        finally:
-            if process.returncode is None:
-                process.kill()
+    failed = "the process that checks pipelines has failed"
     try:
-        found: list[dict[str, Any]] = orjson.loads(out)
+        answer = await PROCESS.ask(requests)
+    except AnswerTooLarge as error:
+        raise CheckFailed(f"{failed}: {error}") from None
+    try:
+        found: list[dict[str, Any]] = orjson.loads(answer.output)
     except ValueError:
-        last = err.decode("utf-8", "replace").strip().splitlines()[-1:]
-        why = last[0] if last else f"it ended with {process.returncode}"
-        raise CheckFailed(f"the process that checks pipelines has failed: {why}") from None
+        raise CheckFailed(f"{failed}: {answer.failure}") from None
     return found
 
 

@@ -9,7 +9,6 @@ priority than jobs, and prints what the state holds, or the rows of a query.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ import orjson
 
 from headrace.cli.control.http_messages import RequestError
 from headrace.cli.errors import Refusal
+from headrace.cli.server.short_process import AnswerTooLarge, ShortProcess
 
 if TYPE_CHECKING:
     from headrace.cli.state.snapshot_argument import OpenSnapshot
@@ -33,8 +33,7 @@ MAX_COUNTED_ROWS = 1_000_000
 
 LARGEST_KEYS = 5
 
-MAX_RUNNING = asyncio.Semaphore(1)
-"""One query at a time: each takes a core and the memory of Polars."""
+PROCESS = ShortProcess(__name__, MAX_ANSWER, TIMEOUT_S)
 
 
 async def read_state(job: str, home: str, sql: str | None = None) -> bytes:
@@ -42,31 +41,22 @@ async def read_state(job: str, home: str, sql: str | None = None) -> bytes:
 
     Raises RequestError.
     """
-    pipe = asyncio.subprocess.PIPE
-    async with MAX_RUNNING:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", __name__), stdin=pipe, stdout=pipe, stderr=pipe
-        )
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                request = orjson.dumps({"job": job, "home": home, "sql": sql})
-                out, err = await process.communicate(request)
-        except TimeoutError:
-            message = f"the query has taken more than {TIMEOUT_S:.0f} s"
-            raise RequestError(503, "slow", message, "select less, or use headrace state") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    if process.returncode == 0:
-        return out
+    hint = "select less, or use headrace state"
     try:
-        error = orjson.loads(out)
-        raise RequestError(error["status"], error["code"], error["message"], error["hint"])
+        answer = await PROCESS.ask({"job": job, "home": home, "sql": sql})
+    except AnswerTooLarge as error:
+        raise RequestError(422, "too_large", str(error), hint) from None
+    except TimeoutError:
+        message = f"the query has taken more than {TIMEOUT_S:.0f} s"
+        raise RequestError(503, "slow", message, hint) from None
+    if answer.status == 0:
+        return answer.output
+    try:
+        found = orjson.loads(answer.output)
     except ValueError:
-        last = err.decode("utf-8", "replace").strip().splitlines()[-1:]
-        why = last[0] if last else f"it ended with {process.returncode}"
-        raise RequestError(500, "failed", f"the process that reads state: {why}") from None
+        message = f"the process that reads state: {answer.failure}"
+        raise RequestError(500, "failed", message) from None
+    raise RequestError(found["status"], found["code"], found["message"], found["hint"])
 
 
 def answer_request(request: Mapping[str, Any]) -> dict[str, Any]:

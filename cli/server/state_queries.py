@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -28,6 +29,15 @@ TIMEOUT_S = 120.0
 NICE_INCREMENT = 5
 MAX_ROWS = 500
 MAX_ANSWER = 8 * 2**20
+MAX_WAITING = 3
+"""The queries that wait for another one; those of clients that have gone are among them."""
+
+MAX_VALUE = 2**16
+"""The largest value in bytes that a growing call of a query makes."""
+
+OOM_SCORE = 1000
+"""Lets a system without memory end this process first, and no job or server."""
+
 MAX_COUNTED_ROWS = 1_000_000
 """The rows of a state that are read to find its largest keys."""
 
@@ -41,6 +51,9 @@ async def read_state(job: str, home: str, sql: str | None = None) -> bytes:
 
     Raises RequestError.
     """
+    if PROCESS.waiting >= MAX_WAITING:
+        message = f"{PROCESS.waiting} other queries of state are waiting"
+        raise RequestError(503, "busy", message, "try again later, or use headrace state")
     hint = "select less, or use headrace state"
     try:
         answer = await PROCESS.ask({"job": job, "home": home, "sql": sql})
@@ -124,7 +137,7 @@ def query_state(opened: OpenSnapshot, sql: str) -> dict[str, Any]:
     from headrace.cli.state.values import to_plain_rows
     from headrace.core.errors.rendering import render_problem
 
-    table, warnings = run_state_query(sql, build_tables(opened))
+    table, warnings = run_state_query(sql, build_tables(opened), MAX_VALUE)
     types = {field.name: field.type for field in table.schema}
     rows = to_plain_rows(table.rows.head(MAX_ROWS), types)
     return {
@@ -142,6 +155,8 @@ def main() -> int:
     from headrace.core.errors.rendering import render_problem
 
     os.nice(NICE_INCREMENT)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(OOM_SCORE))
     request = orjson.loads(sys.stdin.buffer.read())
     answer: dict[str, Any]
     try:

@@ -71,10 +71,13 @@ class QueryRejected(Exception):
         self.problems = problems
 
 
-def run_state_query(sql: str, known: Mapping[str, TableFactory]) -> tuple[Table, Sequence[Problem]]:
+def run_state_query(
+    sql: str, known: Mapping[str, TableFactory], max_value: int | None = None
+) -> tuple[Table, Sequence[Problem]]:
     """Run a query; return its rows, and warnings of what is allowed, but probably not meant.
 
-    Only the table that it names is read. Raises QueryRejected, Refusal.
+    Only the table that it names is read. `max_value` is the largest value, in bytes, that a growing
+    call may make, if not that of pipelines. Raises QueryRejected, Refusal.
     """
     import re
     import time
@@ -83,7 +86,7 @@ def run_state_query(sql: str, known: Mapping[str, TableFactory]) -> tuple[Table,
 
     from headrace.cli.state.sql_tables import Table
     from headrace.core.errors.value_errors import ExpressionFailure
-    from headrace.core.expressions.typed import ExpressionError, ExpressionErrors
+    from headrace.core.expressions.typed import DEFAULT_MAX_VALUE, ExpressionError, ExpressionErrors
     from headrace.core.queries import parse_query, run_query, type_query
     from headrace.core.types.data_types import STRING, Field, Schema
 
@@ -94,7 +97,8 @@ def run_state_query(sql: str, known: Mapping[str, TableFactory]) -> tuple[Table,
     try:
         query = parse_query(sql)
         table = _find_table(query.table.name, known)() if query.table else None
-        typed = type_query(query, table.schema if table else Schema(()))
+        schema = table.schema if table else Schema(())
+        typed = type_query(query, schema, max_value or DEFAULT_MAX_VALUE)
         warnings = _find_warnings(sql, typed, table)
         rows = run_query(typed, table.rows if table else None, time.time_ns() // 1000)
     except ExpressionFailure as error:

@@ -22,6 +22,7 @@ from headrace.core.expressions.parsing.syntax_tree import (
 )
 from headrace.core.expressions.resolver import CLOCK_FUNCTIONS, ExpressionResolver
 from headrace.core.expressions.typed import (
+    DEFAULT_MAX_VALUE,
     ExpressionError,
     ExpressionErrors,
     ExpressionWarning,
@@ -78,9 +79,14 @@ class TypedQuery:
             yield from find_warnings(typed)
 
 
-def type_query(query: SelectQuery, schema: Schema) -> TypedQuery:
-    """Return the query with types over a table of this schema. Raises ExpressionErrors."""
-    typer = _QueryTyper(schema)
+def type_query(
+    query: SelectQuery, schema: Schema, max_value: int = DEFAULT_MAX_VALUE
+) -> TypedQuery:
+    """Return the query with types over a table of this schema. Raises ExpressionErrors.
+
+    `max_value` is the largest value, in bytes, that a growing call may make.
+    """
+    typer = _QueryTyper(schema, max_value)
     query = typer.collect(resolve_names, query, schema) or query
     typer.raise_errors()
     return typer.type_query(query)
@@ -89,8 +95,8 @@ def type_query(query: SelectQuery, schema: Schema) -> TypedQuery:
 class _QueryTyper:
     """Types the expressions of a query, and collects the errors of all of them."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._rows = ExpressionResolver(schema)
+    def __init__(self, schema: Schema, max_value: int) -> None:
+        self._rows = ExpressionResolver(schema, max_value=max_value)
         self._errors: list[ExpressionError] = []
         self._keys: dict[str, str] = {}
         """The columns of the keys, by the canonical texts of their expressions."""
@@ -171,7 +177,7 @@ class _QueryTyper:
             if name.name not in self._key_schema and name.name.lower() not in CLOCK_FUNCTIONS:
                 self._rows.resolve_column(name)  # its errors know of no columns with internal names
         try:
-            typed = type_aggregates(tree, self._rows.schema, self._key_schema)
+            typed = type_aggregates(tree, self._rows.schema, self._key_schema, self._rows.max_value)
         except ExpressionErrors as failed:
             raise ExpressionErrors(map(_adapt_hint, failed.errors)) from None
         self._calls.update((call.name, call) for call in typed.calls)

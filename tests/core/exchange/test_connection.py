@@ -312,7 +312,7 @@ def test_a_peer_that_dies_ends_no_channel(sent: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (HEADER.pack(9, 0, 1, 0, 0, 0), "ValueError: frame of kind 9"),
+        (HEADER.pack(99, 0, 1, 0, 0, 0), "ValueError: frame of kind 99"),
         (HEADER.pack(4, 0, 9, 0, 0, 0), "KeyError: 9"),
         (2 * encode_rows(1, batch(1, 2)), "ValueError: 2 rows came without credit"),
     ],

@@ -295,7 +295,7 @@ class JobControl:
             for operation in self.operations.list_open_operations():
                 if operation.kind == "stop":
                     self._finish(operation, **_build_stop_result(operation, outcome))
-        self.feeds.close(_build_end_event(self.job, outcome))
+        self.feeds.close(_build_end_event(self.summary.description.name, outcome))
         await self._abandon(why)
         await self._wait_for_clients()
 
@@ -332,11 +332,11 @@ class JobControl:
             pass
 
 
-def _build_end_event(job: Job, outcome: JobOutcome) -> StreamEvent:
+def _build_end_event(name: str, outcome: JobOutcome) -> StreamEvent:
     """Build the last event of a stream."""
     how = "has failed" if outcome.failure else "was stopped" if outcome.is_stopped else "has ended"
     why = f": {outcome.failure.message}" if outcome.failure else ""
-    return build_error_event("ended", f"{job.plan.name} {how}{why}")
+    return build_error_event("ended", f"{name} {how}{why}")
 
 
 def _build_stop_result(operation: Operation, outcome: JobOutcome) -> dict[str, object]:

@@ -11,7 +11,13 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.cli.control.http_messages import Request, RequestError, Response, make_response
+from headrace.cli.control.http_messages import (
+    Request,
+    RequestError,
+    Response,
+    check_keys,
+    make_response,
+)
 from headrace.cli.control.http_server import HttpRoute
 from headrace.cli.control.job_events import JobEvents
 from headrace.cli.control.operations import Operation
@@ -93,12 +99,12 @@ class ApiHandlers:
 
     async def savepoint(self, request: Request) -> Response:
         """Request a savepoint: `to`, an absolute path or a URL."""
-        body = _check_keys(request.body, "to")
+        body = check_keys(request.body, "to")
         return _answer_accepted(self.control.savepoint(_parse_location("to", body.get("to"))))
 
     async def stop(self, request: Request) -> Response:
         """Request a stop: `savepoint`, true or a location; `drain` and `now`, true or false."""
-        body = _check_keys(request.body, "savepoint", "drain", "now")
+        body = check_keys(request.body, "savepoint", "drain", "now")
         saves = body.get("savepoint")
         drain, now = (_parse_flag(key, body.get(key, False)) for key in ("drain", "now"))
         to = None if isinstance(saves, bool) else _parse_location("savepoint", saves)
@@ -112,7 +118,7 @@ class ApiHandlers:
 
     async def rescale(self, request: Request) -> Response:
         """Request a rescale: `parallelism` and `workers` of the job, `parts` for steps by name."""
-        body = _check_keys(request.body, "parallelism", "parts", "workers")
+        body = check_keys(request.body, "parallelism", "parts", "workers")
         all_, parts, workers = body.get("parallelism"), body.get("parts", {}), body.get("workers")
         if not isinstance(parts, dict):
             raise _reject_value("parts", 'an object such as {"totals": 4}', parts)
@@ -159,16 +165,6 @@ def build_operation_document(operation: Operation) -> dict[str, object]:
 
 def _answer_accepted(operation: Operation) -> Response:
     return make_response(202, build_operation_document(operation))
-
-
-def _check_keys(body: Mapping[str, object], *keys: str) -> Mapping[str, object]:
-    """Return the body, after checking that it has no other keys. Raises RequestError."""
-    for key in body:
-        if key not in keys:
-            raise RequestError(
-                400, "malformed", f'there is no "{key}"', f"there are {', '.join(keys)}"
-            )
-    return body
 
 
 def _parse_location(key: str, value: object) -> str | None:

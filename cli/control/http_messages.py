@@ -150,6 +150,15 @@ def _parse_length(headers: Mapping[str, str]) -> int:
     return length
 
 
+def check_keys(document: Mapping[str, object], *keys: str) -> Mapping[str, object]:
+    """Return a document, after checking that it has no other keys. Raises RequestError."""
+    for key in document:
+        if key not in keys:
+            there = f"there are {', '.join(keys)}"
+            raise RequestError(400, "malformed", f'there is no "{key}"', there)
+    return document
+
+
 def check_host(head: RequestHead, names: Collection[str]) -> None:
     """Raise RequestError unless the host is an address, localhost or one of the names.
 

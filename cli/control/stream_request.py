@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.cli.control.http_messages import RequestError
+from headrace.cli.control.http_messages import RequestError, check_keys
 from headrace.core.api.taps import TapRequest
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -33,7 +33,7 @@ def parse_stream_request(body: Mapping[str, object]) -> StreamRequest:
     >>> parse_stream_request({"job": "orders", "taps": [{"from": "clean"}]}).taps
     (TapRequest(stream='clean', where=None),)
     """
-    _check_keys(body, STREAM_KEYS)
+    check_keys(body, *STREAM_KEYS)
     has_jobs, job, taps = body.get("jobs", False), body.get("job"), body.get("taps", [])
     if not isinstance(has_jobs, bool):
         raise _reject("jobs", "true or false")
@@ -47,20 +47,13 @@ def parse_stream_request(body: Mapping[str, object]) -> StreamRequest:
 def _parse_tap(tap: object) -> TapRequest:
     if not isinstance(tap, dict):
         raise _reject("taps", 'objects such as {"from": "clean", "where": null}')
-    _check_keys(tap, TAP_KEYS)
+    check_keys(tap, *TAP_KEYS)
     stream, where = tap.get("from"), tap.get("where")
     if not (isinstance(stream, str) and stream):
         raise _reject("from", "the name of a source or step")
     if where is not None and not (isinstance(where, str) and len(where) <= MAX_CONDITION):
         raise _reject("where", f"a condition of at most {MAX_CONDITION} characters, or null")
     return TapRequest(stream, where if where and where.strip() else None)
-
-
-def _check_keys(document: Mapping[str, object], keys: tuple[str, ...]) -> None:
-    for key in document:
-        if key not in keys:
-            there = f"there are {', '.join(keys)}"
-            raise RequestError(400, "malformed", f'there is no "{key}"', there)
 
 
 def _reject(key: str, wanted: str) -> RequestError:

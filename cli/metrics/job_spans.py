@@ -38,7 +38,7 @@ class SpanCollector:
     """The end of the newest long kernel that was collected, by subtask."""
     _restarts: int = 0
     _running_us: int = 0
-    """When the job was last seen running."""
+    """The last time at which the job was seen running."""
 
     def watch_restarts(self, job: Job, now_us: int) -> None:
         """Note whether the job runs; call it often, because a restart is as exact as that."""

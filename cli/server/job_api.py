@@ -18,6 +18,7 @@ from headrace.cli.control.http_messages import (
     RequestError,
     Response,
     StreamedResponse,
+    check_keys,
     make_response,
 )
 from headrace.cli.control.http_server import HttpRoute
@@ -331,10 +332,7 @@ def check_texts(body: Mapping[str, object], *keys: str) -> dict[str, str]:
 
     The first key is needed if it is `file`. Raises RequestError.
     """
-    for key, value in body.items():
-        if key not in keys:
-            there = f"there are {', '.join(keys)}"
-            raise RequestError(400, "malformed", f'there is no "{key}"', there)
+    for key, value in check_keys(body, *keys).items():
         if not isinstance(value, str) or "\0" in value:
             raise RequestError(400, "malformed", f"{key}: wanted text")
     if keys[0] == "file" and not body.get("file"):

@@ -3,9 +3,8 @@
 The bounds are in rows and in bytes. A batch larger than the bounds passes in pieces; a single row
 that is larger than the bound passes an empty channel, so nothing is ever stuck. The receiver takes
 everything queued before the next barrier: the rows as one batch, the last watermark, and all
-latency markers. Under
-load batches grow, and more rows share the cost of a call; when idle, a single row passes at once.
-Backpressure is the share of time that senders wait.
+latency markers. Under load batches grow, and more rows share the cost of a call; when idle, a
+single row passes at once. Backpressure is the share of time that senders wait.
 
 So a watermark may arrive after rows that were sent later, but never after a barrier sent later.
 That makes fewer rows late, never more. Otherwise no batch could grow where each is followed by a

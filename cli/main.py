@@ -20,7 +20,7 @@ from headrace.cli.command_group import CommandGroup, print_version
 from headrace.cli.completion import COMPLETE_VARIABLE
 from headrace.cli.errors import exit_status_of, print_error, set_up_standard_streams
 from headrace.cli.process_setup import exit_on_interrupt, raise_on_interrupt
-from headrace.core.types.lazy_mapping import LazyMapping
+from headrace.core.types.loading_cache import LoadingCache
 
 EXIT_GRACE_S = 3.0
 """The time for which user code may delay the exit of a command that is done."""
@@ -64,7 +64,7 @@ def _load_command(name: str) -> click.Command:
 
 @click.group(
     cls=CommandGroup,
-    commands=LazyMapping(MODULES, _load_command),
+    commands=LoadingCache(MODULES, _load_command),
     context_settings={"help_option_names": HELP_OPTIONS, "max_content_width": 100},
 )
 @click.option(

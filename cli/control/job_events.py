@@ -10,7 +10,7 @@ from headrace.cli.control.event_streams import StreamEvent
 from headrace.cli.control.http_messages import Request, StreamedResponse
 from headrace.cli.control.shared_feeds import Feed, Publish
 from headrace.cli.control.stream_request import parse_stream_request
-from headrace.cli.control.tap_rows import RowFeed
+from headrace.cli.control.tap_rows import TapFeed
 from headrace.cli.job_diagnosis import build_findings_document
 from headrace.core.job.statistics import collect_job_statistics
 from headrace.core.types.lazy_dataclass import dataclass
@@ -34,7 +34,7 @@ class JobEvents:
         if wanted.job is not None:
             feeds["job"] = self._publish_figures
         for tap in wanted.taps:
-            feeds["tap", tap] = RowFeed(self.control.job, tap).run
+            feeds["tap", tap] = TapFeed(self.control.job, tap).run
         return self.control.feeds.open_stream(feeds)
 
     async def _publish_figures(self, publish: Publish) -> None:

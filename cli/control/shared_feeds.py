@@ -21,7 +21,9 @@ Feed: TypeAlias = "Callable[[Publish], Coroutine[Any, Any, None]]"
 
 
 @dataclass(slots=True)
-class _RunningFeed:
+class _FeedSubscribers:
+    """The streams that get the events of a feed, and the task that runs it."""
+
     mailboxes: set[EventMailbox] = field(default_factory=set)
     latest: StreamEvent | None = None
     """The newest event, for a stream that comes later; rows are not repeated."""
@@ -41,7 +43,7 @@ class SharedFeeds:
     report_bug: Callable[[BaseException], None]
     max_feeds: int | None = None
     """The most feeds of all streams; None: as many as the streams want."""
-    _feeds: dict[Hashable, _RunningFeed] = field(default_factory=dict)
+    _feeds: dict[Hashable, _FeedSubscribers] = field(default_factory=dict)
     _streams: set[EventMailbox] = field(default_factory=set)
 
     def open_stream(self, feeds: Mapping[Hashable, Feed]) -> StreamedResponse:
@@ -78,34 +80,34 @@ class SharedFeeds:
             mailbox.close()
 
     def _subscribe(self, mailbox: EventMailbox, key: Hashable, feed: Feed) -> None:
-        running = self._feeds.get(key)
-        if running is None:
-            running = self._feeds[key] = _RunningFeed()
-            running.task = asyncio.create_task(self._run(running, feed))
-        running.mailboxes.add(mailbox)
-        if running.latest is not None:
-            mailbox.put(running.latest)
+        subscribers = self._feeds.get(key)
+        if subscribers is None:
+            subscribers = self._feeds[key] = _FeedSubscribers()
+            subscribers.task = asyncio.create_task(self._run(subscribers, feed))
+        subscribers.mailboxes.add(mailbox)
+        if subscribers.latest is not None:
+            mailbox.put(subscribers.latest)
 
-    async def _run(self, running: _RunningFeed, feed: Feed) -> None:
+    async def _run(self, subscribers: _FeedSubscribers, feed: Feed) -> None:
         """Run a feed to its end; one that fails is run again, and reported once in a row."""
         while True:
             try:
-                await feed(running.publish)
+                await feed(subscribers.publish)
                 return
             except Exception as error:
                 what = f"a bug in headrace: {type(error).__name__}"
                 event = build_error_event("defect", what)
-                if running.latest != event:
+                if subscribers.latest != event:
                     self.report_bug(error)
-                    running.publish(event)
+                    subscribers.publish(event)
             await asyncio.sleep(RETRY_INTERVAL_S)
 
     def _unsubscribe(self, mailbox: EventMailbox, key: Hashable) -> None:
-        running = self._feeds.get(key)
-        if running is None:
+        subscribers = self._feeds.get(key)
+        if subscribers is None:
             return
-        running.mailboxes.discard(mailbox)
-        if not running.mailboxes:
+        subscribers.mailboxes.discard(mailbox)
+        if not subscribers.mailboxes:
             del self._feeds[key]
-            if running.task is not None:
-                running.task.cancel()
+            if subscribers.task is not None:
+                subscribers.task.cancel()

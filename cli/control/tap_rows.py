@@ -11,7 +11,7 @@ import orjson
 
 from headrace.cli.control.event_streams import StreamEvent, build_error_event
 from headrace.cli.control.shared_feeds import Publish
-from headrace.core.api.taps import TapRejected, TapRequest, TapSample
+from headrace.core.api.taps import TapError, TapRequest, TapSample
 from headrace.core.job.job import Job
 from headrace.core.types.data_types import Schema
 from headrace.core.types.lazy_dataclass import dataclass
@@ -42,7 +42,7 @@ class RowRate:
 
 
 @dataclass(slots=True)
-class RowFeed:
+class TapFeed:
     """The rows of one tap of a job, as events."""
 
     job: Job
@@ -57,7 +57,7 @@ class RowFeed:
 
         try:
             schema = check_tap(self.job.plan, self.request).stream.sink_schema
-        except TapRejected as error:
+        except TapError as error:
             publish(self._build_error(error))
             return
         self._rate = RowRate(asyncio.get_running_loop().time)
@@ -75,7 +75,7 @@ class RowFeed:
         finally:
             self.job.taps.remove(self.request)
 
-    def _build_error(self, error: TapRejected) -> StreamEvent:
+    def _build_error(self, error: TapError) -> StreamEvent:
         return build_error_event(error.code, error.message, error.hint, self.request)
 
     def _build_event(self, sample: TapSample, schema: Schema) -> StreamEvent:

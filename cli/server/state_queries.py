@@ -73,7 +73,7 @@ async def read_state(job: str, home: str, sql: str | None = None) -> bytes:
 
 
 def answer_request(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer a request. Raises Refusal, SnapshotError, QueryRejected."""
+    """Answer a request. Raises Refusal, SnapshotError, QueryError."""
     from headrace.cli.state.snapshot_argument import open_snapshot
 
     with open_snapshot(request["job"], request["home"]) as opened:
@@ -150,7 +150,7 @@ def query_state(opened: OpenSnapshot, sql: str) -> dict[str, Any]:
 
 def main() -> int:
     """Answer the request, and print the answer or the error; return the exit status."""
-    from headrace.cli.state.query import QueryRejected
+    from headrace.cli.state.query import QueryError
     from headrace.core.api.snapshots import SnapshotError
     from headrace.core.errors.rendering import render_problem
 
@@ -161,7 +161,7 @@ def main() -> int:
     answer: dict[str, Any]
     try:
         answer, status = answer_request(request), 0
-    except QueryRejected as error:
+    except QueryError as error:
         text = "\n".join(map(render_problem, error.problems))
         answer, status = build_error(422, "invalid", text, ""), 1
     except (Refusal, SnapshotError) as error:

@@ -140,7 +140,7 @@ def _run_query(planned: ShellQuery, signals: SignalHandler, *, is_shown: bool) -
 
     Returns the number of bad records of each source.
     """
-    from headrace.cli.shell_query.begun_files import begin_files
+    from headrace.cli.shell_query.file_read_ahead import begin_files
 
     with begin_files(planned) as reading:
         with suspend_garbage_collection():

@@ -56,14 +56,14 @@ def query(what: str, sql: str, form: str, to: str | None, as_json: bool, home: s
 
         try:
             table, warnings = run_state_query(sql, build_tables(snapshot))
-        except QueryRejected as error:
+        except QueryError as error:
             _print_problems(error.problems)
             click.get_current_context().exit(2)
         _print_problems(warnings)
         write_table(table, form, to)
 
 
-class QueryRejected(Exception):
+class QueryError(Exception):
     """A query has mistakes."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -77,7 +77,7 @@ def run_state_query(
     """Run a query; return its rows, and warnings of what is allowed, but probably not meant.
 
     Only the table that it names is read. `max_value` is the largest value, in bytes, that a growing
-    call may make, if not that of pipelines. Raises QueryRejected, Refusal.
+    call may make, if not that of pipelines. Raises QueryError, Refusal.
     """
     import re
     import time
@@ -104,9 +104,9 @@ def run_state_query(
     except ExpressionFailure as error:
         raise Refusal(error.message) from error
     except ExpressionError as error:
-        raise QueryRejected(_build_problems(sql, (error,))) from error
+        raise QueryError(_build_problems(sql, (error,))) from error
     except ExpressionErrors as failed:
-        raise QueryRejected(_build_problems(sql, failed.errors)) from failed
+        raise QueryError(_build_problems(sql, failed.errors)) from failed
     return Table(rows, typed.schema), warnings
 
 

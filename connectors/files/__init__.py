@@ -30,7 +30,7 @@ from headrace.core.types.change_columns import ChangeForm
 from headrace.core.types.data_types import BINARY, DOUBLE, FLOAT, Schema, Type, is_nested
 
 if TYPE_CHECKING:
-    from headrace.connectors.begun_reading import BegunReading
+    from headrace.connectors.read_ahead import ReadAhead
 
 FORMATS = ("json", "csv", "parquet", "raw")
 
@@ -40,15 +40,15 @@ BLOCK_BYTES = 16 << 20
 costs memory."""
 
 
-NOTHING_BEGUN: Mapping[str, BegunReading] = MappingProxyType({})
+NOTHING_READ_AHEAD: Mapping[str, ReadAhead] = MappingProxyType({})
 
 
 def build_connector(
-    block: int = BLOCK_BYTES, begun: Mapping[str, BegunReading] = NOTHING_BEGUN
+    block: int = BLOCK_BYTES, read_ahead: Mapping[str, ReadAhead] = NOTHING_READ_AHEAD
 ) -> Connector:
-    """Build the connector, which reads blocks of that size, and continues what has been begun.
+    """Build the connector, which reads blocks of that size, and continues what was read ahead.
 
-    `begun` has the reading of the first file of a source by the name of the source.
+    `read_ahead`: the first file of each source, by the name of the source.
     """
 
     def readers(
@@ -57,7 +57,7 @@ def build_connector(
         # Loaded when a pipeline runs, so that help and completion stay fast.
         from headrace.connectors.files.source import build_readers
 
-        return build_readers(source, run_context, link, block, begun.get(source.name))
+        return build_readers(source, run_context, link, block, read_ahead.get(source.name))
 
     def pieces(source: nodes.Source, run_context: RunContext) -> BatchSplitReader:
         from headrace.connectors.files.batch_reader import build_batch_reader

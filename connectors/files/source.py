@@ -15,7 +15,6 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.connectors.begun_reading import BegunReading, ContinuingReader
 from headrace.connectors.files.discovery import (
     build_no_files_error,
     find_files,
@@ -30,6 +29,7 @@ from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.files.text_reader import TextFileReader
 from headrace.connectors.formats import build_decoder, build_parquet_reader
+from headrace.connectors.read_ahead import ReadAhead, ReadAheadReader
 from headrace.connectors.thread_adapters import ThreadedSource, ThreadedSplitReader
 from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
@@ -213,7 +213,7 @@ class FolderReaders:
     link: CoordinatorLink
     is_ordered: bool = False
     is_watched: bool = False
-    begun: BegunReading | None = None
+    read_ahead: ReadAhead | None = None
     _reports: set[asyncio.Task[None]] = field(default_factory=set)
 
     def create_reader(self) -> SplitReader:
@@ -224,7 +224,7 @@ class FolderReaders:
             sizes: dict[str, int] = {}
             reader = replace(self.reader, read_sizes=sizes)
             return WatchedSplitReader(reader, self.run_context, partial(self._report_size, sizes))
-        chunks = ContinuingReader(self.reader, self.begun) if self.begun else self.reader
+        chunks = ReadAheadReader(self.reader, self.read_ahead) if self.read_ahead else self.reader
         return ThreadedSplitReader(chunks, self.run_context, in_order=True)
 
     def _report_size(self, sizes: dict[str, int], split: Split) -> None:
@@ -240,9 +240,9 @@ class FolderReaders:
             await self.link.request(document)
 
     async def close(self) -> None:
-        """Cancel the reports that are not sent, and end what was begun."""
-        if self.begun is not None:
-            await self.run_context.kernel_executor.run_blocking(self.begun.close)
+        """Cancel the reports that are not sent, and end the read-ahead."""
+        if self.read_ahead is not None:
+            await self.run_context.kernel_executor.run_blocking(self.read_ahead.close)
         for task in self._reports:
             task.cancel()
         await asyncio.gather(*self._reports, return_exceptions=True)
@@ -283,7 +283,7 @@ def build_readers(
     run_context: RunContext,
     link: CoordinatorLink,
     block: int,
-    begun: BegunReading | None = None,
+    read_ahead: ReadAhead | None = None,
 ) -> FolderReaders:
     """Build the worker's half of the source that the plan describes."""
     options = source.options
@@ -294,17 +294,17 @@ def build_readers(
     assert isinstance(identities, Mapping)
     reader = replace(reader, resumed_identities=identities)
     watched = options.watch is not None
-    return FolderReaders(reader, run_context, link, options.ordered, watched, begun)
+    return FolderReaders(reader, run_context, link, options.ordered, watched, read_ahead)
 
 
-def begin_reading(source: nodes.Source, folder: str, block: int) -> BegunReading | None:
+def begin_reading(source: nodes.Source, folder: str, block: int) -> ReadAhead | None:
     """Begin to read the first file of a source; None if there is none, which the job reports."""
     options = source.options
     assert isinstance(options, FilesSource)
     with suppress(ConnectorError):
         if files := find_files(folder, str(options.path)):
             split = Split(source.name, files[0])
-            return BegunReading(build_reader(source, folder, block, None), split)
+            return ReadAhead(build_reader(source, folder, block, None), split)
     return None
 
 

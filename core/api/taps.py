@@ -36,11 +36,11 @@ class TapSample:
     """The rows, with the columns of the stream that the job has; None: there are none."""
     dropped: int
     """The number of rows that passed and were not looked at, or were too many."""
-    rejection: TapRejected | None = None
+    rejection: TapError | None = None
     """Why the tap has ended; None if it has not."""
 
 
-class TapRejected(Exception):
+class TapError(Exception):
     """A tap that cannot be: of an unknown stream, or with an invalid condition."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
@@ -50,8 +50,8 @@ class TapRejected(Exception):
         self.hint = hint
 
 
-def build_rejection(error: Exception) -> TapRejected:
+def build_rejection(error: Exception) -> TapError:
     """Return the rejection of a tap whose rows have caused an error."""
-    if isinstance(error, TapRejected):
+    if isinstance(error, TapError):
         return error
-    return TapRejected("failed", str(error) or type(error).__name__)
+    return TapError("failed", str(error) or type(error).__name__)

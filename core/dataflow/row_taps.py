@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.core.api.taps import TapRejected, TapSample
+from headrace.core.api.taps import TapError, TapSample
 from headrace.core.dataflow.segments import Segment, cut_segments
 from headrace.core.expressions import find_columns, to_expr
 from headrace.core.expressions.typed import PROCESSING_TIME
@@ -137,10 +137,10 @@ class RowTap:
         return rows.select(name for name in schema.names if name in rows.columns)
 
     def _check_columns(self, rows: pl.DataFrame) -> None:
-        """Check that the rows have the columns that the condition reads. Raises TapRejected."""
+        """Check that the rows have the columns that the condition reads. Raises TapError."""
         assert self.tap.condition is not None
         missing = sorted(find_columns(self.tap.condition) - {*rows.columns, PROCESSING_TIME})
         if missing:
             message = f"the job leaves out {', '.join(missing)}: nothing reads it later"
             there = ", ".join(name for name in self.tap.stream.schema.names if name in rows.columns)
-            raise TapRejected("invalid_condition", f"where: {message}", f"there are {there}")
+            raise TapError("invalid_condition", f"where: {message}", f"there are {there}")

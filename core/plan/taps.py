@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.core.api.taps import TapRejected, TapRequest
+from headrace.core.api.taps import TapError, TapRequest
 from headrace.core.errors.problems import Location, Problem, find_nearest_name
 from headrace.core.errors.rendering import render_problem
 from headrace.core.expressions import ExpressionErrors, Span, TypedExpression, type_expression
@@ -25,7 +25,7 @@ class CheckedTap:
 
 
 def check_tap(plan: nodes.Plan, request: TapRequest) -> CheckedTap:
-    """Check a tap. Raises TapRejected."""
+    """Check a tap. Raises TapError."""
     stream = _find_stream(plan, request.stream)
     if request.where is None:
         return CheckedTap(request, stream)
@@ -54,7 +54,7 @@ def _find_stream(plan: nodes.Plan, name: str) -> nodes.Stream:
         near = find_nearest_name(name, read)
         hint = f'did you mean "{near}"?' if near else f"there are {', '.join(read)}"
         message = f'unknown source or step "{name}"'
-    raise TapRejected("no_such_stream", message, hint)
+    raise TapError("no_such_stream", message, hint)
 
 
 def _type_condition(text: str, stream: nodes.Stream) -> TypedExpression:
@@ -69,11 +69,11 @@ def _type_condition(text: str, stream: nodes.Stream) -> TypedExpression:
     return with_null_on_failure(typed)  # a row on which it fails is not shown
 
 
-def _reject(text: str, span: Span, message: str, hint: str) -> TapRejected:
+def _reject(text: str, span: Span, message: str, hint: str) -> TapError:
     """Return the error of a condition, shown with its line and a caret."""
     line = text.count("\n", 0, span.start)
     shown = text.split("\n")[line]
     column = span.start - (text.rfind("\n", 0, span.start) + 1)
     length = max(min(span.end - span.start, len(shown) - column), 1)
     place = Location("where", line + 1, column + 1, length, shown)
-    return TapRejected("invalid_condition", render_problem(Problem(message, place, hint)))
+    return TapError("invalid_condition", render_problem(Problem(message, place, hint)))

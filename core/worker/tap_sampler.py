@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core.api.kernel_executor import KernelExecutor
-from headrace.core.api.taps import TapRejected, TapRequest, TapSample, build_rejection
+from headrace.core.api.taps import TapError, TapRequest, TapSample, build_rejection
 from headrace.core.plan import nodes
 from headrace.core.worker.subtask_builder import Subtask
 
@@ -90,7 +90,7 @@ class TapSampler:
 
         try:
             tap = check_tap(self._plan, request)
-        except TapRejected as error:
+        except TapError as error:
             self._report(TapSample(request, None, 0, error))
             return
         producer = self._find_producer(request.stream)

@@ -9,7 +9,7 @@ tests/docs/test_examples.py.
 from importlib import import_module
 
 from headrace.core.expressions.function import SqlFunction
-from headrace.core.types.lazy_mapping import LazyMapping
+from headrace.core.types.loading_cache import LoadingCache
 
 NAMES_BY_MODULE = {
     "logic": (
@@ -139,7 +139,7 @@ def _load_function(name: str) -> SqlFunction:
     return next(row for row in family if name == row.name or name in row.aliases)
 
 
-FUNCTIONS = LazyMapping(_MODULES, _load_function)
+FUNCTIONS = LoadingCache(_MODULES, _load_function)
 """Every function by its lower-case name and by each alias."""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.control.event_streams import StreamEvent
-from headrace.cli.control.tap_rows import RowFeed
+from headrace.cli.control.tap_rows import TapFeed
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.taps import TapRequest, TapSample
@@ -35,6 +35,6 @@ def test_a_tap_that_cannot_be_set_is_removed(tmp_path: Path) -> None:
     job.taps = _BrokenTaps()
     request, events = TapRequest("s"), list[StreamEvent]()
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(RowFeed(job, request).run(events.append))
+        asyncio.run(TapFeed(job, request).run(events.append))
     job.taps.receive(TapSample(request, None, 3))
     assert events == []

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.core.api.kernel_executor import KernelExecutor
-from headrace.core.api.taps import TapRejected, TapRequest, TapSample
+from headrace.core.api.taps import TapError, TapRequest, TapSample
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.row_taps import MAX_SHOWN_ROWS, TapPoint, find_tap_point
 from headrace.core.job.job import Job
@@ -195,7 +195,7 @@ def test_a_tap_with_a_mistake_is_rejected(
     tmp_path: Path, request_: TapRequest, message: str, hint: str
 ) -> None:
     plan = job_over(tmp_path, FUSED.replace("PARALLELISM", "1"))[0].plan
-    with pytest.raises(TapRejected) as raised:
+    with pytest.raises(TapError) as raised:
         check_tap(plan, request_)
     assert (raised.value.message.split("\n    1 | id +")[0], raised.value.hint) == (message, hint)
 

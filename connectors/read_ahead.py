@@ -17,13 +17,13 @@ CHUNKS = 3
 """The most chunks that wait for the job."""
 
 
-class BegunReading:
+class ReadAhead:
     """The first chunks of a split, made in a thread from now on."""
 
     def __init__(self, reader: RecordReader, split: Split) -> None:
         self.split = split
         self._chunks = reader.read(split, None)
-        executor = ThreadPoolExecutor(1, thread_name_prefix="headrace-begun")
+        executor = ThreadPoolExecutor(1, thread_name_prefix="headrace-read-ahead")
         self._futures = [executor.submit(next, self._chunks, None) for _ in range(CHUNKS)]
         executor.shutdown(wait=False)
 
@@ -52,17 +52,17 @@ class BegunReading:
         self._chunks.close()  # type: ignore[attr-defined]
 
 
-class ContinuingReader:
-    """A `RecordReader` that continues a begun reading where its split is read from the start."""
+class ReadAheadReader:
+    """A `RecordReader` that continues a read-ahead where its split is read from the start."""
 
-    def __init__(self, reader: RecordReader, begun: BegunReading) -> None:
+    def __init__(self, reader: RecordReader, read_ahead: ReadAhead) -> None:
         self._reader = reader
-        self._begun: BegunReading | None = begun
+        self._read_ahead: ReadAhead | None = read_ahead
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:
         """Yield the chunks in order."""
-        begun = self._begun
-        if begun is None or split != begun.split or position is not None:
+        read_ahead = self._read_ahead
+        if read_ahead is None or split != read_ahead.split or position is not None:
             return self._reader.read(split, position)
-        self._begun = None
-        return begun.read(split)
+        self._read_ahead = None
+        return read_ahead.read(split)

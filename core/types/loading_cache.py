@@ -8,10 +8,10 @@ from typing import TypeVar
 V = TypeVar("V")
 
 
-class LazyMapping(Mapping[str, V]):
+class LoadingCache(Mapping[str, V]):
     """A mapping of known keys; the value of a key is loaded when it is first read.
 
-    >>> squares = LazyMapping(["2", "3"], lambda key: int(key) ** 2)
+    >>> squares = LoadingCache(["2", "3"], lambda key: int(key) ** 2)
     >>> "2" in squares, squares["3"], squares.get("4")
     (True, 9, None)
     """

@@ -24,15 +24,15 @@ def begin_files(planned: ShellQuery) -> Iterator[ShellQuery]:
     Where any rows are enough, the first ones are, and nothing is read ahead.
     """
     sources = [part for part in planned.plan if isinstance(part, nodes.Source)]
-    begun = {
+    read_ahead = {
         str(source.name): reading
         for source in sources
         if source.name in planned.guessed and planned.rows.enough is None
         if (reading := begin_reading(source, str(planned.folder), BLOCK_BYTES))
     }
-    files = {"files": build_connector(BLOCK_BYTES, begun)}
+    files = {"files": build_connector(BLOCK_BYTES, read_ahead)}
     try:
         yield replace(planned, connectors=ChainMap(files, planned.connectors))  # type: ignore[arg-type]
     finally:
-        for reading in begun.values():
+        for reading in read_ahead.values():
             reading.close()

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from headrace.cli.control.event_streams import EventMailbox, StreamEvent, build_error_event
 from headrace.cli.control.http_messages import RequestError, StreamedResponse
+from headrace.core.api.taps import PROCESS_ENDS
 from headrace.core.types.lazy_dataclass import dataclass
 
 MAX_STREAMS = 100
@@ -94,7 +95,9 @@ class SharedFeeds:
             try:
                 await feed(subscribers.publish)
                 return
-            except Exception as error:
+            except PROCESS_ENDS:
+                raise
+            except BaseException as error:  # also a panic of Polars, which is no Exception
                 what = f"a bug in headrace: {type(error).__name__}"
                 event = build_error_event("defect", what)
                 if subscribers.latest != event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
-from headrace.core.api.taps import TapRequest, TapSample, build_rejection
+from headrace.core.api.taps import PROCESS_ENDS, TapRequest, TapSample, build_rejection
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.pool import WorkerPool
 
@@ -44,7 +44,9 @@ class JobTaps:
             return
         try:
             receiver(sample)
-        except Exception as error:
+        except PROCESS_ENDS:
+            raise
+        except BaseException as error:  # also a panic of Polars, which is no Exception
             self.remove(sample.request)
             receiver(TapSample(sample.request, None, 0, build_rejection(error)))
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.core.api.kernel_executor import KernelExecutor
-from headrace.core.api.taps import TapError, TapRequest, TapSample, build_rejection
+from headrace.core.api.taps import PROCESS_ENDS, TapRequest, TapSample, build_rejection
 from headrace.core.plan import nodes
 from headrace.core.worker.subtask_builder import Subtask
 
@@ -90,13 +90,14 @@ class TapSampler:
 
         try:
             tap = check_tap(self._plan, request)
-        except TapError as error:
-            self._report(TapSample(request, None, 0, error))
-            return
-        producer = self._find_producer(request.stream)
-        task = next(task for task in self._plan.tasks if producer in task.parts)
-        point = find_tap_point(self._plan, task, request.stream)
-        self._taps[request] = RowTap(tap, point, self._now_us)
+            producer = self._find_producer(request.stream)
+            task = next(task for task in self._plan.tasks if producer in task.parts)
+            point = find_tap_point(self._plan, task, request.stream)
+            self._taps[request] = RowTap(tap, point, self._now_us)
+        except PROCESS_ENDS:
+            raise
+        except BaseException as error:  # also a panic of Polars, which is no Exception
+            self._report(TapSample(request, None, 0, build_rejection(error)))
 
     def _find_producer(self, stream: str) -> str:
         return next(edge.producer for edge in self._plan.edges if edge.stream == stream)
@@ -107,7 +108,7 @@ class TapSampler:
             await asyncio.sleep(FLUSH_INTERVAL_S)
             number += 1
             taps = [*self._taps.values()]
-            for sample in await self._executor.run_blocking(partial(_flush, taps)):
+            for sample in await self._executor.run_blocking(partial(flush_taps, taps)):
                 if sample.request in self._taps:
                     self._report(sample)
                 if sample.rejection is not None:
@@ -117,12 +118,14 @@ class TapSampler:
                     tap.start_second()
 
 
-def _flush(taps: Sequence[RowTap]) -> list[TapSample]:
+def flush_taps(taps: Sequence[RowTap]) -> list[TapSample]:
     """Return the samples of taps; the error of one does not disturb the job or other taps."""
     samples: list[TapSample | None] = []
     for tap in taps:
         try:
             samples.append(tap.flush())
-        except Exception as error:
+        except PROCESS_ENDS:
+            raise
+        except BaseException as error:  # also a panic of Polars, which is no Exception
             samples.append(TapSample(tap.tap.request, None, 0, build_rejection(error)))
     return [sample for sample in samples if sample is not None]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,17 @@ import pytest
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.api.taps import TapError, TapRequest, TapSample
+from headrace.core.checkpoint.storage import CheckpointStorage
+from headrace.core.coordination.restart import RestartPolicy
 from headrace.core.dataflow.channel import ChannelBounds
-from headrace.core.dataflow.row_taps import MAX_SHOWN_ROWS, TapPoint, find_tap_point
+from headrace.core.dataflow.row_taps import MAX_SHOWN_ROWS, RowTap, TapPoint, find_tap_point
 from headrace.core.job.job import Job
+from headrace.core.pipeline.settings import FixedRestart
 from headrace.core.plan.taps import check_tap, list_tapped_streams
 from headrace.core.testing.simulated_loop import SimulatedLoop
+from headrace.core.worker.tap_sampler import flush_taps
+from headrace.state.storage.local_store import LocalSnapshotStore
+from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.runtime.memory_pipelines import job_of, run_simulated
 
 FUSED = """
@@ -40,6 +48,12 @@ sinks:
   rest: {from: parts.else, memory: {data: rest}}
   last: {from: exploded, memory: {data: last}}
 settings: {parallelism: PARALLELISM, key_groups: 8}
+"""
+
+RESTARTED = """
+sources: {rows: {memory: {data: rows}, schema: {id: bigint, k: bigint, price: "decimal(10,2)"}}}
+steps: {same: {from: rows, map: {python: "f.py:f", returns: {id: bigint}}}}
+sinks: {out: {from: same, memory: {data: out}}}
 """
 
 STREAMS = (
@@ -244,3 +258,38 @@ def test_a_tap_that_is_added_after_an_attempt_samples_nothing_there(tmp_path: Pa
 
     with asyncio.Runner(loop_factory=lambda: SimulatedLoop(1)) as runner:
         assert runner.run(add_late()) == set()
+
+
+def panic() -> int:
+    """A clock that fails as Polars does, by an exception that is no `Exception`."""
+    raise pl.exceptions.PanicException("oh")
+
+
+def test_a_panic_ends_its_tap_and_no_other(tmp_path: Path) -> None:
+    job, _ = job_over(tmp_path, FUSED.replace("PARALLELISM", "1"))
+    broken, other = TapRequest("rows", "id >= 0"), TapRequest("rows")
+    taps = [RowTap(check_tap(job.plan, each), TapPoint(), panic) for each in (broken, other)]
+    for tap in taps:
+        tap.offer(numbered(0))
+    first, second = flush_taps(taps)
+    assert first.rejection is not None
+    assert (first.rejection.code, first.rejection.message) == ("failed", "oh")
+    assert second.rows is not None
+    assert (second.rejection, second.rows.height) == (None, 6)
+
+
+def test_a_tap_goes_on_when_the_job_restarts(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(
+        "from pathlib import Path\n\nFAILED = Path(__file__).with_name('failed')\n\n"
+        "def f(rows):\n    if rows['id'].max() > 5 and not FAILED.exists():\n"
+        "        FAILED.touch()\n        raise ValueError('once')\n    return rows.select('id')\n"
+    )
+    job, _ = job_over(tmp_path, RESTARTED)
+    store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
+    store.prepare()
+    policy = RestartPolicy(FixedRestart.model_construct(attempts=1, delay=timedelta(seconds=1)))
+    job.spec = replace(job.spec, storage=CheckpointStorage(store, policy))
+    request = TapRequest("same")
+    ids = [row["id"] for row in rows_of(tapped(job, request)[request])]
+    assert (tmp_path / "failed").exists()
+    assert ids == [*range(6), *range(18)]

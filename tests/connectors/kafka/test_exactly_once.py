@@ -28,11 +28,12 @@ ROWS = 20_000
 SOON_S = 60.0
 """Far less than the timeout of a transaction."""
 
+# The rows take 40 s, so that a job on a busy machine still runs when other commands come to it.
 PIPELINE = f"""\
 name: made
 settings: {{checkpoint: {{every: 200ms, retain: 10}}}}
 sources:
-  numbers: {{generate: {{rows: {ROWS}, rate: 2000/s, columns: {{id: id, k: id % 7}}}}}}
+  numbers: {{generate: {{rows: {ROWS}, rate: 500/s, columns: {{id: id, k: id % 7}}}}}}
 sinks:
   out:
     from: numbers

@@ -18,10 +18,10 @@ from headrace.core.types.elements import DELETE
 from headrace.state.memory.backend import MemoryBackend
 from headrace.state.savepoints.snapshot_lookup import StoredSnapshot, open_checkpoint
 from headrace.state.storage.home import Home
-from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.runtime.changed_pipelines import pipeline
 from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life
+from tests.support.runtime.faulty_disk import FaultyDisk
 
 BEGIN = datetime(2026, 1, 31, 8, tzinfo=UTC)
 COLUMNS = {
@@ -74,7 +74,7 @@ class Stopped:
         happening += [5.0, *([rows(after)] if after else [])]
         self.memory = FlakyMemory({"in": {"0": happening}})
         self.root = str(folder / "home")
-        disk = LocalDisk() if on_disk else MemoryDisk()
+        disk = FaultyDisk() if on_disk else MemoryDisk()
         self.home = Home(disk, self.root, "test")
         text = f"{pipeline(step, more)}settings: {{parallelism: {parallelism}}}\n"
         self._life = Life(

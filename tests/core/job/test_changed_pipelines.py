@@ -31,9 +31,9 @@ from headrace.core.types.type_parser import parse_type
 from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.home import Home
-from headrace.state.storage.local_disk import LocalDisk
 from tests.support.runtime.changed_pipelines import HEAD, pipeline, plan
 from tests.support.runtime.crashing_jobs import PATIENT, Crashed, Fate, FlakyMemory, Life
+from tests.support.runtime.faulty_disk import FaultyDisk
 
 BEGIN = datetime(2026, 1, 31, 8, tzinfo=UTC)
 COLUMNS = {
@@ -65,7 +65,7 @@ class Job:
         self.folder = folder
         splits: dict[str, list[MemoryEvent]] = {"0": [rows(BEFORE), 5.0, rows(AFTER)]}
         self.memory = FlakyMemory({"in": splits, "more": {"0": [rows(AFTER)]}})
-        self.disk = LocalDisk()  # where files of state can be linked to
+        self.disk = FaultyDisk()  # where files of state can be linked to
         self.root = str(folder / "home")
         self.life = Life(folder, "", self.memory, backend=backend, disk=self.disk, root=self.root)
         self.told: tuple[str, ...] = ()

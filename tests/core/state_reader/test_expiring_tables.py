@@ -21,8 +21,8 @@ from headrace.state.memory.backend import MemoryBackend
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.savepoints.snapshot_lookup import open_checkpoint
 from headrace.state.storage.home import Home
-from headrace.state.storage.local_disk import LocalDisk
 from tests.support.runtime.crashing_jobs import Crashed, Fate, FlakyMemory, Life
+from tests.support.runtime.faulty_disk import FaultyDisk
 
 TEXT = """
 settings: {{parallelism: {parallelism}}}
@@ -140,13 +140,13 @@ def test_groups_are_forgotten_across_a_rescale_and_a_change_of_ttl(
         if spills:
             backend = partial(RocksBackend, f"{tmp_path}/state-{next(numbers)}", 1)
         schedule, root = CheckpointSchedule(interval_s=0.3), f"{tmp_path}/jobs"
-        return Life(tmp_path, text, memory, schedule, backend=backend, disk=LocalDisk(), root=root)
+        return Life(tmp_path, text, memory, schedule, backend=backend, disk=FaultyDisk(), root=root)
 
     fate = Fate(killed_at=1.0) if is_killed else Fate(stopped_at=1.0)
     with suppress(Crashed):
         life(TEXT.format(parallelism=1, steps=steps.format(ttl=before))).run(1, fate)
     if before and steps is STEPS:
-        check_stored(Home(LocalDisk(), f"{tmp_path}/jobs", "test"))
+        check_stored(Home(FaultyDisk(), f"{tmp_path}/jobs", "test"))
     assert life(TEXT.format(parallelism=3, steps=steps.format(ttl=after))).run(2).failure is None
     # A key that had no ttl stays stored until its next row.
     b = ("b", 1, 8, 1, (8,)) if before else ("b", 3, 4, 3, (4, 5, 8))

@@ -43,8 +43,8 @@ from headrace.core.plan import nodes
 from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.home import Home
-from headrace.state.storage.local_disk import LocalDisk
 from headrace.state.storage.memory_disk import MemoryDisk
+from tests.support.runtime.faulty_disk import FaultyDisk
 from tests.support.runtime.memory_pipelines import bounds_of, job_of_plan, plan_of
 
 MOST_TURNS = 200_000
@@ -194,8 +194,7 @@ class Life:
     backend: Callable[[], StateBackend] | None = None
     fresh: frozenset[str] = frozenset()
     """The steps and sources that start fresh."""
-    disk: MemoryDisk | LocalDisk = field(default_factory=MemoryDisk)
-    """Faults are only injected into a MemoryDisk."""
+    disk: MemoryDisk | FaultyDisk = field(default_factory=MemoryDisk)
     root: str = "/jobs"
     news: list[JobEvent] = field(default_factory=list)
     finished: bool = False
@@ -228,7 +227,7 @@ class Life:
         try:
             with home.hold(NOW):
                 job = self._job(home, fate, seed, loop.now_us)
-                self._trouble(lambda operation, path: self._before(loop, fate))
+                self.disk.before_operation = lambda operation, path: self._before(loop, fate)
                 if fate.stopped_at is not None:
                     loop.call_later(fate.stopped_at, partial(job.stop, drain=fate.drains))
                 if fate.killed_at is not None:
@@ -238,17 +237,20 @@ class Life:
             self._bury(loop)
             raise
         finally:
-            self._trouble(ignore_operation)
+            self.disk.before_operation = ignore_operation
             loop.close()
 
     def spill(self, memory_bytes: int) -> None:
         """Store states in RocksDB, which needs a real disk; those of each process in a folder."""
-        self.disk, self.root, numbers = LocalDisk(), f"{self.folder}/jobs", count()
+        self.disk, self.root, numbers = FaultyDisk(), f"{self.folder}/jobs", count()
         self.backend = lambda: RocksBackend(f"{self.folder}/{next(numbers)}", memory_bytes)
 
     def end(self, chance: random.Random) -> None:
-        """Apply a crash to the disk: the process was killed, or the power failed."""
-        if isinstance(self.disk, LocalDisk):
+        """Apply a crash to the disk: the process was killed, or the power failed.
+
+        A real disk keeps all that was written.
+        """
+        if isinstance(self.disk, FaultyDisk):
             return
         if chance.random() < 0.5:
             self.disk.kill()
@@ -302,10 +304,6 @@ class Life:
         said = f"settings: {{parallelism: {parallelism}"
         return re.sub(r"settings: {parallelism: \d+", said, self.text)
 
-    def _trouble(self, before: Callable[[str, str], None]) -> None:
-        if isinstance(self.disk, MemoryDisk):
-            self.disk.before_operation = before
-
     def _job(self, home: Home, fate: Fate, seed: int, now_us: Callable[[], int]) -> Job:
         plan = self._plan(fate.parallelism)
         bounds = self.bounds or bounds_of(seed)
@@ -338,9 +336,6 @@ class Life:
     @contextmanager
     def _without_faults(self) -> Iterator[None]:
         """Read the disk as a test, and not as the process."""
-        if not isinstance(self.disk, MemoryDisk):
-            yield
-            return
         before, self.disk.before_operation = self.disk.before_operation, ignore_operation
         try:
             yield

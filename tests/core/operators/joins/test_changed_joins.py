@@ -16,7 +16,6 @@ from headrace.core.checkpoint.compatibility import RestoreOptions, check_compati
 from headrace.core.types.elements import DELETE
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.home import Home
-from headrace.state.storage.local_disk import LocalDisk
 from tests.support.runtime.changed_pipelines import (
     document,
     notes,
@@ -25,6 +24,7 @@ from tests.support.runtime.changed_pipelines import (
     refused_unless_anew,
 )
 from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life
+from tests.support.runtime.faulty_disk import FaultyDisk
 
 BEGIN = datetime(2026, 1, 31, 8, tzinfo=UTC)
 COLUMNS = {"k": pl.Int64(), "v": pl.Int64(), "s": pl.String(), "at": pl.Datetime("us", "UTC")}
@@ -81,7 +81,7 @@ class Job:
             for name, (before, after) in {"left": LEFT, "right": RIGHT}.items()
         }
         self.memory = FlakyMemory(inputs)
-        self.disk, self.root = LocalDisk(), str(folder / "home")
+        self.disk, self.root = FaultyDisk(), str(folder / "home")
         self.life = Life(folder, "", self.memory, disk=self.disk, root=self.root)
         self.told: tuple[str, ...] = ()
 

@@ -23,7 +23,8 @@ from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.job.job import JobOutcome
 from headrace.core.job.launch import LaunchOptions, Watcher, launch_job
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan import build_plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.builder import build_plan
 from headrace.core.plan.connector import Connector, SourceSide
 from headrace.state.memory.backend import MemoryBackend
 

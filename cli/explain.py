@@ -15,7 +15,7 @@ from headrace.cli.pipeline_file import add_set_option, check_pipeline, paint_pro
 if TYPE_CHECKING:
     from headrace.cli.pipeline_file import CheckedPipeline
     from headrace.core.errors.problems import Problem
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
 
 
 @click.command()
@@ -48,7 +48,7 @@ def explain(
     if checked.plan is None or not checked.is_valid:
         ctx.exit(2)
 
-    from headrace.core.plan import explain as explained
+    from headrace.core.plan.explain import explain as explained
 
     text = explained(checked.plan, form)
     text = _add_workers(text, checked, checked.plan, form, batch=batch)

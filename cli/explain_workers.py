@@ -12,7 +12,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.pipeline.model import Pipeline
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
     from headrace.core.plan.placement import PlacedTask
 
 LISTED_SUBTASKS = 4

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.core.checkpoint.storage import CheckpointStorage
     from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
     from headrace.core.pipeline.settings import Settings
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
     from headrace.state.storage.checkpoint_repository import CheckpointRepository, JobSnapshotStore
     from headrace.state.storage.home_lock import LockHolder
 

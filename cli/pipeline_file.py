@@ -88,7 +88,7 @@ class CheckedPipeline:
         the next version are left out.
         """
         from headrace.core.pipeline.loader import PlanVersion
-        from headrace.core.plan import build_plan
+        from headrace.core.plan.builder import build_plan
         from headrace.core.plan.fingerprint import build_fingerprints
 
         later = self.plan
@@ -114,7 +114,7 @@ def check_pipeline(
     check_loading_limits()
     from headrace.connectors.registry import REGISTRY
     from headrace.core.pipeline.loader import load_pipeline
-    from headrace.core.plan import build_plan
+    from headrace.core.plan.builder import build_plan
 
     loaded = load_pipeline(path, REGISTRY, overrides=overrides, text_path=text_path)
     plan, problems = build_plan(loaded)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.core.job.signals import SignalHandler
     from headrace.core.pipeline.loader import LoadedPipeline
     from headrace.core.pipeline.settings import Settings
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
 
 
 WITHOUT_WORKERS = "a run with --limit or of standard input has no workers"

@@ -41,7 +41,7 @@ from headrace.core.coordination.events import (
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.errors.problems import Problem
 from headrace.core.job.job import JobOutcome
-from headrace.core.plan import Plan
+from headrace.core.plan.nodes import Plan
 
 if TYPE_CHECKING:
     from headrace.cli.job_diagnosis import MissingOutput

@@ -7,7 +7,8 @@ from dataclasses import field
 
 from headrace.core.job.job import JobOutcome
 from headrace.core.job.statistics import format_time
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.statistics import PartCounts
 from headrace.core.worker.time_shares import classify_backpressure

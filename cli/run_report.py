@@ -16,7 +16,7 @@ from headrace.core.api.splits import Failure
 from headrace.core.coordination.events import JobEvent
 from headrace.core.errors.problems import Problem
 from headrace.core.job.job import JobOutcome
-from headrace.core.plan import Plan
+from headrace.core.plan.nodes import Plan
 
 if TYPE_CHECKING:
     from headrace.cli.job_diagnosis import MissingOutput

@@ -36,7 +36,7 @@ from headrace.core.errors.problems import Problem
 from headrace.core.errors.rendering import escape_unprintable, format_count, format_size
 from headrace.core.job.job import JobOutcome
 from headrace.core.job.statistics import format_time
-from headrace.core.plan import Plan
+from headrace.core.plan.nodes import Plan
 
 if TYPE_CHECKING:
     from headrace.cli.job_diagnosis import MissingOutput

@@ -19,8 +19,8 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from headrace.core.api.snapshots import SnapshotStore
     from headrace.core.checkpoint.compatibility import RestoreOptions
-    from headrace.core.plan import Plan
     from headrace.core.plan.connector import Connectors
+    from headrace.core.plan.nodes import Plan
     from headrace.state.savepoints.savepoint import Savepoint
     from headrace.state.storage.checkpoint_repository import CheckpointRepository
 

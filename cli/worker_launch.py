@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.core.coordination.messages import CoordinatorEvent
     from headrace.core.job.launch import LaunchOptions
     from headrace.core.pipeline.loader import LoadedPipeline
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
     from headrace.core.processes.worker_process import WorkerProcess
     from headrace.core.processes.worker_processes import WorkerProcesses
     from headrace.core.worker.connectors import OpenConnectors

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.core.api.snapshots import SnapshotStore
     from headrace.core.dataflow.operator_factory import OperatorContext
     from headrace.core.pipeline.loader import LoadedPipeline
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
     from headrace.core.processes.messages import WorkerSetup
     from headrace.core.processes.server import WorkerEnvironment
     from headrace.state.storage.leftover_files import LeftoverFiles
@@ -177,7 +177,7 @@ def _open_store(
 def rebuild_plan(loaded: LoadedPipeline, parallelism: Mapping[str, int]) -> Plan:
     """Return the plan with these numbers of subtasks; it was valid in the coordinator."""
     from headrace.core.pipeline.parallelism import set_parallelism
-    from headrace.core.plan import build_plan
+    from headrace.core.plan.builder import build_plan
 
     of_sources = next((parallelism[name] for name in loaded.pipeline.sources if parallelism), None)
     pipeline = set_parallelism(loaded.pipeline, of_sources, parallelism)

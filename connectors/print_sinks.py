@@ -141,7 +141,7 @@ def build_console_writers(
 
 def build_stdout_sink(sink: nodes.Sink, schema: Schema, run_context: RunContext) -> PrintSink:
     """Return a sink that prints records in the sink's format."""
-    from headrace.connectors.formats import build_encoder
+    from headrace.connectors.formats.factories import build_encoder
 
     return PrintSink(run_context, header=build_encoder(sink, schema).header())
 
@@ -150,7 +150,7 @@ def build_stdout_writers(
     sink: nodes.Sink, schema: Schema, run_context: RunContext, link: CoordinatorLink
 ) -> PrintWriters:
     """Return the writers of a sink that prints records in the sink's format."""
-    from headrace.connectors.formats import build_encoder
+    from headrace.connectors.formats.factories import build_encoder
 
     encoder = build_encoder(sink, schema)
     return PrintWriters(schema.names, encoder.encode, run_context.kernel_executor, link.request)

@@ -21,7 +21,7 @@ class ReadAhead:
     """The first chunks of a split, made in a thread from now on."""
 
     def __init__(self, reader: RecordReader, split: Split) -> None:
-        self.split = split
+        self.reader, self.split = reader, split
         self._chunks = reader.read(split, None)
         executor = ThreadPoolExecutor(1, thread_name_prefix="headrace-read-ahead")
         self._futures = [executor.submit(next, self._chunks, None) for _ in range(CHUNKS)]

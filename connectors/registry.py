@@ -38,7 +38,7 @@ def _load(name: str) -> Connector:
 
             return KAFKA
         case "files":
-            from headrace.connectors.files import FILES
+            from headrace.connectors.files.connector import FILES
 
             return FILES
         case "nexmark":

@@ -13,15 +13,15 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
-from headrace.connectors.files import BLOCK_BYTES
+from headrace.connectors.files.connector import BLOCK_BYTES
 from headrace.connectors.files.text_reader import (
     begin_decoder,
     build_record_size_error,
     cut_before_large_record,
     cut_first_records,
 )
-from headrace.connectors.formats import build_decoder
 from headrace.connectors.formats.contract import Decoder
+from headrace.connectors.formats.factories import build_decoder
 from headrace.connectors.formats.lines import LineBlock
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.kernel_executor import KernelExecutor

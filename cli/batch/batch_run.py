@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from headrace.cli.run_report import RunReport
     from headrace.core.errors.problems import Problem
     from headrace.core.pipeline.settings import Settings
-    from headrace.core.plan import Plan
     from headrace.core.plan.connector import Connectors
+    from headrace.core.plan.nodes import Plan
 
 BatchEnd: TypeAlias = "BatchResult | BatchOutcome | Failure | Exception | None"
 """The end of a batch: done, done by the previous run, failed, rejected, or stopped (None)."""

@@ -26,9 +26,10 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.pipeline.model import Pipeline
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connector, LookupSide
 from headrace.core.plan.layout import build_edges
+from headrace.core.plan.nodes import Plan
 from headrace.core.spark.batch_job import run_batch
 from headrace.core.spark.batch_plan import find_step_problems
 from headrace.core.spark.errors import to_failure

@@ -31,7 +31,7 @@ from headrace.core.coordination.events import (
 )
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.requests import InterruptedRequest, RequestRejected
-from headrace.core.plan import Plan
+from headrace.core.plan.nodes import Plan
 from headrace.core.types.lazy_dataclass import dataclass
 
 POLL_GRACE_S = 1.0

@@ -24,7 +24,7 @@ from headrace.core.testing.fed_streams import GIVEN_SUFFIX
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
 
 
 __tracebackhide__ = True

@@ -22,7 +22,7 @@ from headrace.core.testing.bound_tests import BoundTest, FedRecords, bind_tests
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
     from headrace.core.testing.invariants import Invariant
 
 

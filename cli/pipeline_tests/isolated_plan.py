@@ -19,7 +19,9 @@ from headrace.core.pipeline.loader import (
 )
 from headrace.core.pipeline.model import Sink
 from headrace.core.pipeline.text import Text
-from headrace.core.plan import Plan, build_plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.builder import build_plan
+from headrace.core.plan.nodes import Plan
 from headrace.core.testing.fed_streams import replace_fed_streams
 from headrace.core.types.lazy_dataclass import dataclass
 

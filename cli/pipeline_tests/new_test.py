@@ -26,8 +26,8 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.composer import compose_document
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping
 from headrace.core.pipeline.yaml_document.source_file import SourceText, read_source_file
-from headrace.core.plan import Plan
 from headrace.core.plan.layout import get_lookup
+from headrace.core.plan.nodes import Plan
 from headrace.core.testing.bound_tests import EVENT_WORDS, BoundTest
 from headrace.core.testing.row_text import RowWriter, UnwritableValue, write_text
 from headrace.core.testing.typed_rows import list_record_columns, name_lookup_table

@@ -26,7 +26,8 @@ from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.requests import RequestRejected
 from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.settings import NoRestart
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from headrace.core.testing.stepped_loop import SETTLING_S, SteppedLoop
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.backend import MemoryBackend

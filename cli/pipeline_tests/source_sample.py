@@ -16,7 +16,8 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.api.sources import Chunk, SourceCoordinator, SplitReader
 from headrace.core.api.splits import Position, Progress, Split
 from headrace.core.errors.attribution import attribute_errors_to
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from headrace.core.testing.typed_rows import list_record_columns
 from headrace.core.testing.visible_rows import Row
 from headrace.core.types.lazy_dataclass import dataclass

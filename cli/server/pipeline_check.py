@@ -18,7 +18,7 @@ from headrace.cli.server.short_process import AnswerTooLarge, ShortProcess
 
 if TYPE_CHECKING:
     from headrace.cli.pipeline_file import CheckedPipeline
-    from headrace.core.plan import Plan
+    from headrace.core.plan.nodes import Plan
 
 MAX_ANSWER = 64 * 2**20
 PROCESS = ShortProcess(__name__, MAX_ANSWER)

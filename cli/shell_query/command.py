@@ -18,6 +18,7 @@ from headrace.cli.pipeline_file import add_home_option, add_set_option, paint_pr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from headrace.cli.shell_query.early_files import EarlyFiles
     from headrace.cli.shell_query.pipeline import QueryInputs, ShellQuery
     from headrace.core.errors.problems import Problem
     from headrace.core.job.launch import Watcher
@@ -105,19 +106,25 @@ def query(
     if batch and follow:
         raise click.UsageError("--follow does not go with --batch, which reads what is there", ctx)
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
-    with suspend_garbage_collection():
-        check_process_limits(spark=batch)
-        from headrace.cli.shell_query.pipeline import QueryInputs
+    with ExitStack() as reading:
+        with suspend_garbage_collection():
+            check_process_limits(spark=batch)
+            from headrace.cli.shell_query.early_files import EarlyFiles, begin_early
 
-        tables = _load_tables(pipeline, overrides)
-        planned = _plan_query(sql, QueryInputs(tables, home, follow, skip_bad))
-    if batch:
-        from headrace.cli.batch.query_run import run_on_spark
+            tables, early = _load_tables(pipeline, overrides), EarlyFiles()
+            if tables is None and not batch:
+                early = reading.enter_context(begin_early(sql))
+            from headrace.cli.shell_query.pipeline import QueryInputs
 
-        bad = run_on_spark(planned, signals, master, conf)
-    else:
-        is_shown = form == "table" and to in (None, "-")
-        bad = _run_query(planned, signals, is_shown=is_shown)
+            inputs = QueryInputs(tables, home, follow, skip_bad, early.guesses)
+            planned = _plan_query(sql, inputs)
+        if batch:
+            from headrace.cli.batch.query_run import run_on_spark
+
+            bad = run_on_spark(planned, signals, master, conf)
+        else:
+            is_shown = form == "table" and to in (None, "-")
+            bad = _run_query(planned, early, signals, is_shown=is_shown)
     _write_rows(planned, form, None if to == "-" else to)
     _report_bad_records(bad)
 
@@ -135,14 +142,16 @@ def _check_output(form: str, to: str | None) -> None:
         raise Refusal(f"cannot write {to}: permission denied")
 
 
-def _run_query(planned: ShellQuery, signals: SignalHandler, *, is_shown: bool) -> dict[str, int]:
+def _run_query(
+    planned: ShellQuery, early: EarlyFiles, signals: SignalHandler, *, is_shown: bool
+) -> dict[str, int]:
     """Run the query; its files are read from now on, while the modules of the run are loaded.
 
     Returns the number of bad records of each source.
     """
     from headrace.cli.shell_query.file_read_ahead import begin_files
 
-    with begin_files(planned) as reading:
+    with begin_files(planned, early) as reading:
         with suspend_garbage_collection():
             from headrace.cli.shell_query.execution import run_tasks
         return run_tasks(reading, signals, _choose_watchers(reading) if is_shown else ())

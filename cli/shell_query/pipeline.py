@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.cli.shell_query.result_order import ResultOrder, split_order
 from headrace.cli.shell_query.tables import (
@@ -33,8 +34,9 @@ from headrace.core.pipeline.sql_section import build_query_step
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import SourceText
-from headrace.core.plan import Plan, build_plan
+from headrace.core.plan.builder import build_plan
 from headrace.core.plan.connector import Connectors
+from headrace.core.plan.nodes import Plan
 from headrace.core.plan.output_streams import list_declared_streams
 from headrace.core.queries import TypedQuery
 from headrace.core.sql.parser import parse_query
@@ -43,6 +45,9 @@ from headrace.core.sql.unread_queries import split_unread
 from headrace.core.types.data_types import Schema
 from headrace.core.types.elements import DELETE
 from headrace.core.types.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from headrace.connectors.guess import SchemaGuess
 
 QUERY_SETTINGS = Settings().model_copy(
     update={
@@ -95,6 +100,8 @@ class QueryInputs:
     """Whether sources that can end at what is there now are read without an end instead."""
     skips_bad_records: bool = False
     """Whether bad records of files that no pipeline describes are left out."""
+    guesses: Mapping[str, SchemaGuess] = field(default_factory=dict)
+    """The guesses of files that have been read already, by the names of their tables."""
 
     def list_parts(self) -> Pipeline:
         """Return the pipeline that was given, with a source for each topic by its name."""
@@ -127,7 +134,9 @@ def plan_query(sql: str, inputs: QueryInputs) -> ShellQuery:
     streams = {str(stream): str(part.name) for part, stream in list_declared_streams(known)}
     try:
         paths = [each for name, each in tables.items() if name not in streams]
-        outside = build_sources(paths, file, streams, inputs.home, inputs.skips_bad_records)
+        outside = build_sources(
+            paths, file, streams, inputs.home, inputs.skips_bad_records, inputs.guesses
+        )
     except RejectedTables as rejected:
         raise RejectedSql(rejected.problems) from None
     pipeline, rows, connectors = _build_pipeline(sql, query, known, outside, order)

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from headrace.connectors.files import build_connector
+from headrace.cli.shell_query.early_files import BLOCK_BYTES
+from headrace.connectors.files.connector import build_connector
 from headrace.connectors.files.discovery import build_no_files_error, find_files
 from headrace.connectors.files.folder_columns import read_folders
 from headrace.connectors.files.options import URL_SCHEME, FilesSource
@@ -33,6 +34,7 @@ from headrace.state.storage.names import get_home_folder
 
 if TYPE_CHECKING:
     from headrace.cli.state.sql_tables import Table
+    from headrace.connectors.guess import SchemaGuess
     from headrace.connectors.kafka.source_options import KafkaSource
     from headrace.core.plan.connector import Connector
     from headrace.core.sql.syntax_tree import TableName
@@ -53,13 +55,6 @@ class UnusableTable(Exception):
         super().__init__(message)
         self.message, self.hint = message, hint
 
-
-BLOCK_BYTES = 31 << 20
-"""Bytes of text that are decoded at once. Nobody waits for one row, and a batch has a cost.
-
-From 32 MiB on, malloc gets new memory from the system for each block, which takes as long as
-reading it.
-"""
 
 # A copy would load all connectors.
 CONNECTORS: Mapping[str, Connector] = ChainMap(
@@ -87,11 +82,13 @@ def build_sources(
     file: SourceText,
     streams: Iterable[str],
     home: str,
-    skips_bad_records: bool = False,
+    skips_bad_records: bool,
+    guesses: Mapping[str, SchemaGuess],
 ) -> TableSources:
     """Build the sources of files and of stored state. Raises RejectedTables.
 
-    `streams` are the tables of a pipeline, one of which may have been meant.
+    `streams` are the tables of a pipeline, one of which may have been meant; `guesses` are those of
+    files that have been read already.
     """
     built, problems = TableSources(), list[Problem]()
     described: dict[str, dict[str, object]] = {}
@@ -101,7 +98,7 @@ def build_sources(
         try:
             found = _find_state(table.name, home)
             if found is None:
-                described[table.name], notes = _describe_files(table.name, home)
+                described[table.name], notes = _describe_files(table.name, home, guesses)
                 if skips_bad_records:
                     described[table.name]["on_error"] = "skip"
                 built.warnings += [Problem(note, at, severity="warning") for note in notes]
@@ -145,7 +142,9 @@ def _load_sources(
     }
 
 
-def _describe_files(path: str, home: str) -> tuple[dict[str, object], list[str]]:
+def _describe_files(
+    path: str, home: str, guesses: Mapping[str, SchemaGuess]
+) -> tuple[dict[str, object], list[str]]:
     """Return the keys of a source of these files, and warnings."""
     if _is_snapshot(path, home):
         message = f"{path} has the state of a job, and no table was named"
@@ -156,7 +155,7 @@ def _describe_files(path: str, home: str) -> tuple[dict[str, object], list[str]]
     if not files:
         raise build_no_files_error(os.curdir, path)
     try:
-        guess = guess_schema(*files)
+        guess = guesses.get(path) or guess_schema(*files)
     except UnreadableFile as error:
         raise UnusableTable(str(error)) from None
     options: dict[str, object] = {"path": os.path.abspath(path)}

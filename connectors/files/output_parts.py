@@ -16,7 +16,7 @@ from headrace.connectors.files.disk import append_bytes, sync_path
 from headrace.connectors.files.errors import translate_errors
 from headrace.connectors.files.names import format_folder, format_hidden_path
 from headrace.connectors.files.options import Compression
-from headrace.connectors.formats import BytesEncoder
+from headrace.connectors.formats.contract import BytesEncoder
 from headrace.core.api.failures import ConnectorError
 from headrace.core.types.data_types import STRING, Schema
 from headrace.core.types.lazy_dataclass import dataclass

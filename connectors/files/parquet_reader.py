@@ -17,9 +17,8 @@ from headrace.connectors.formats.bad_records import list_row_numbers
 from headrace.connectors.formats.parquet_pages import ParquetPages
 from headrace.connectors.formats.parquet_read import READ_ROWS, ParquetReader
 from headrace.core.api.failures import ConnectorError
-from headrace.core.api.sources import Chunk
+from headrace.core.api.sources import DEFAULT_MAX_RECORD, Chunk
 from headrace.core.api.splits import Position, Split
-from headrace.core.plan.nodes.parts import DEFAULT_MAX_RECORD
 from headrace.core.types.lazy_dataclass import dataclass
 
 READ_BYTES = 64 << 20

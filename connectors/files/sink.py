@@ -36,7 +36,7 @@ from headrace.connectors.files.names import (
 from headrace.connectors.files.options import Compression, FilesSink
 from headrace.connectors.files.output_parts import BodyFactory, TextBody, make_folder_division
 from headrace.connectors.files.writer import FilesOutput, FilesWriter
-from headrace.connectors.formats import build_encoder, build_parquet_encoder
+from headrace.connectors.formats.factories import build_encoder, build_parquet_encoder
 from headrace.core.api.coordinator_link import CoordinatorLink
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext

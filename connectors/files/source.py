@@ -28,7 +28,7 @@ from headrace.connectors.files.open_file import format_reset_hint, open_file
 from headrace.connectors.files.options import FilesSource
 from headrace.connectors.files.row_quota import RowQuota
 from headrace.connectors.files.text_reader import TextFileReader
-from headrace.connectors.formats import build_decoder, build_parquet_reader
+from headrace.connectors.formats.factories import build_decoder, build_parquet_reader
 from headrace.connectors.read_ahead import ReadAhead, ReadAheadReader
 from headrace.connectors.thread_adapters import ThreadedSource, ThreadedSplitReader
 from headrace.core.api.coordinator_link import CoordinatorLink
@@ -297,14 +297,22 @@ def build_readers(
     return FolderReaders(reader, run_context, link, options.ordered, watched, read_ahead)
 
 
-def begin_reading(source: nodes.Source, folder: str, block: int) -> ReadAhead | None:
-    """Begin to read the first file of a source; None if there is none, which the job reports."""
+def begin_reading(
+    source: nodes.Source, folder: str, block: int, early: ReadAhead | None
+) -> ReadAhead | None:
+    """Begin to read the first file of a source; None if there is none, which the job reports.
+
+    `early` is a reading that began before the source was planned: it is the one, if it reads the
+    same.
+    """
     options = source.options
     assert isinstance(options, FilesSource)
     with suppress(ConnectorError):
         if files := find_files(folder, str(options.path)):
             split = Split(source.name, files[0])
-            return ReadAhead(build_reader(source, folder, block, None), split)
+            reader = build_reader(source, folder, block, None)
+            is_same = early is not None and (early.reader, early.split) == (reader, split)
+            return early if is_same else ReadAhead(reader, split)
     return None
 
 

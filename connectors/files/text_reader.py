@@ -11,23 +11,25 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from headrace.connectors.files.folder_columns import FolderColumns
 from headrace.connectors.files.open_file import (
     FileVersion,
     OpenFile,
     format_reset_hint,
     open_file,
 )
-from headrace.connectors.files.row_quota import RowQuota
-from headrace.connectors.formats.contract import Decoder
 from headrace.connectors.formats.lines import LineBlock
 from headrace.core.api.failures import ConnectorError
-from headrace.core.api.sources import Chunk
+from headrace.core.api.sources import DEFAULT_MAX_RECORD, Chunk
 from headrace.core.api.splits import Position, Split
 from headrace.core.errors.rendering import format_size
-from headrace.core.plan.nodes.parts import DEFAULT_MAX_RECORD
 from headrace.core.types.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from headrace.connectors.files.folder_columns import FolderColumns
+    from headrace.connectors.files.row_quota import RowQuota
+    from headrace.connectors.formats.contract import Decoder
 
 HEADER_BYTES = 64 << 10
 """Bytes within which a header is expected to end."""
@@ -45,7 +47,7 @@ class TextFileReader:
     resumed_identities: Mapping[str, str] = field(default_factory=dict)
     """The identities of the files in which reading resumes."""
     folder_columns: FolderColumns | None = None
-    read_sizes: dict[str, int] = field(default_factory=dict)
+    read_sizes: dict[str, int] = field(default_factory=dict, compare=False)
     """The size of each file that was read to its end, which the reader adds."""
 
     def read(self, split: Split, position: Position) -> Iterator[Chunk]:

@@ -203,7 +203,7 @@ class JsonDecoder(LineDecoder):
     schema: Schema
     epoch: str | None = None
     _wire_types: dict[str, pl.DataType] | None = dataclasses.field(
-        default=None, init=False, repr=False
+        default=None, init=False, repr=False, compare=False
     )
 
     def decode(self, block: bytes, offset: int) -> DecodedBlock:

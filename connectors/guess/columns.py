@@ -19,7 +19,6 @@ from headrace.connectors.guess.file_head import (
     UnreadableFile,
     read_head,
 )
-from headrace.connectors.guess.parquet import read_parquet_columns
 from headrace.connectors.guess.type_evidence import TypeEvidence, add_cell_evidence
 from headrace.core.expressions.coercion import common_type
 from headrace.core.pipeline.yaml_document.source_file import format_path
@@ -93,6 +92,8 @@ def guess_schema(*paths: str) -> SchemaGuess:
 
 def _read_parquet_schemas(paths: Sequence[str]) -> SchemaGuess:
     """Return the columns that Parquet files have together, each of the common type."""
+    from headrace.connectors.guess.parquet import read_parquet_columns
+
     columns, notes = dict[str, tuple[Type, str]](), dict[str, None]()
     for path in paths:
         file = format_path(path)

@@ -230,7 +230,7 @@ class FileTable:
         """Read all rows, with the requested columns."""
         import polars as pl
 
-        from headrace.connectors.files import BLOCK_BYTES
+        from headrace.connectors.files.connector import BLOCK_BYTES
         from headrace.connectors.files.parquet_reader import ParquetFileReader
         from headrace.connectors.files.text_reader import TextFileReader
         from headrace.connectors.formats.factories import build_decoder, build_parquet_reader

@@ -19,6 +19,9 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     import polars as pl
 
+DEFAULT_MAX_RECORD = 256 * 2**20
+"""The largest record in bytes, unless `settings.max_record` is given."""
+
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:

@@ -25,8 +25,8 @@ from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.signals import SignalHandler
 from headrace.core.job.spec import JobSpec
-from headrace.core.plan import Plan
 from headrace.core.plan.connector import Connectors
+from headrace.core.plan.nodes import Plan
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.pool import InProcessProvider, WorkerProvider
 

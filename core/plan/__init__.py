@@ -8,9 +8,3 @@ only affects performance: no thread, no channel, no Spark.
 
 Tests: tests/core/plan; fingerprints in tests/core/checkpoint/test_compatibility.py.
 """
-
-from headrace.core.plan.builder import build_plan
-from headrace.core.plan.explain import FORMATS, explain
-from headrace.core.plan.nodes import Plan
-
-__all__ = ["FORMATS", "Plan", "build_plan", "explain"]

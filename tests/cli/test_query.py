@@ -14,9 +14,12 @@ import polars as pl
 import pytest
 
 from headrace.cli.run_live import render_table
+from headrace.cli.shell_query.early_files import BLOCK_BYTES, begin_early
 from headrace.cli.shell_query.live_table import build_live_table
 from headrace.cli.shell_query.pipeline import QueryInputs, plan_query
 from headrace.connectors.collected_rows import CollectedRows
+from headrace.connectors.files.source import begin_reading
+from headrace.core.plan import nodes
 from headrace.core.types.data_types import BIGINT, STRING, Field, Schema
 from headrace.core.types.stream_kinds import Retract, Upsert
 from tests.support.cli.command_line import Headrace
@@ -220,6 +223,36 @@ def test_bad_records_are_left_out_and_counted(headrace: Headrace, files: Path) -
     ran = headrace("query", sql, "--skip-bad", "--format", "csv")
     assert (ran.status, ran.out) == (0, "n\n290\n")
     assert ran.err.endswith("orders/*: left out 2 bad records\n")
+
+
+def test_a_column_that_is_only_an_alias_is_not_read(headrace: Headrace, files: Path) -> None:
+    rows = [{"city": "Wien", "n": at} for at in range(20)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    Path("visits.jsonl").write_text(lines + '{"city": "Wien", "n": "many"}\n')
+    sql = "select city, count(*) as n from visits.jsonl group by city"
+    ran = headrace("query", sql, "--format", "csv")
+    assert (ran.status, ran.out, ran.err) == (0, "city,n\nWien,21\n", "")
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_early"),
+    [
+        ("select city, sum(amount) from 'orders/1.jsonl' where id > 0 group by city", True),
+        ("select * from 'orders/1.jsonl' order by at", True),
+        ("select a.id from 'orders/1.jsonl' a join 'orders/1.jsonl' b on a.id = b.amount", True),
+        ("select count(*) as amount, city from 'orders/1.jsonl' group by city", False),
+        ("select count(*) from 'orders/1.jsonl'", False),
+    ],
+)
+def test_the_reading_begins_before_the_plan(files: Path, sql: str, is_early: bool) -> None:
+    with begin_early(sql) as early:
+        planned = plan_query(sql, QueryInputs(None, "", guesses=early.guesses))
+        source = next(part for part in planned.plan if isinstance(part, nodes.Source))
+        begun = early.readings.get(source.name)
+        used = begin_reading(source, str(planned.folder), BLOCK_BYTES, begun)
+        assert used is not None
+        assert (used is begun) == is_early
+        used.close()
 
 
 def test_skip_bad_is_not_for_sources_of_a_pipeline(headrace: Headrace, files: Path) -> None:

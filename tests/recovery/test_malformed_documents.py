@@ -20,7 +20,7 @@ from headrace.core.checkpoint.completion_record import count_sink_rows
 from headrace.core.checkpoint.connector_documents import check_connector_documents
 from headrace.core.checkpoint.manifest import restore_checkpoint
 from headrace.core.checkpoint.manifest_document import list_state_names
-from headrace.core.plan import Plan
+from headrace.core.plan.nodes import Plan
 from headrace.core.state_reader.state_schema import UnreadableState, read_state_schema
 from headrace.state.rocks.backend import RocksBackend
 from headrace.state.storage.checkpoint_repository import JobSnapshotStore

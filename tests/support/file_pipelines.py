@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from headrace.connectors.files import BLOCK_BYTES, build_connector
+from headrace.connectors.files.connector import BLOCK_BYTES, build_connector
 from headrace.connectors.files.source import FolderReaders
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.registry import REGISTRY

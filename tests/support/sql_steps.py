@@ -7,7 +7,8 @@ from pathlib import Path
 from textwrap import indent
 
 from headrace.core.errors.problems import Problem
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from tests.support.plans import built
 
 SOURCES = """name: test

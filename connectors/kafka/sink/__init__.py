@@ -23,7 +23,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats import build_encoder
+from headrace.connectors.formats.factories import build_encoder
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, build_outage, connect_client
 from headrace.connectors.kafka.retry import OutageReports, OutageSender, RequestRetry
 from headrace.connectors.kafka.sink.encoding import RecordMapping

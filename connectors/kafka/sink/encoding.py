@@ -10,7 +10,7 @@ from dataclasses import field
 from time import time
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats import BytesEncoder
+from headrace.connectors.formats.contract import BytesEncoder
 from headrace.connectors.formats.json_encode import JsonEncoder
 from headrace.connectors.kafka.sink.envelopes import EnvelopeEncoder
 from headrace.connectors.kafka.sink.murmur import assign_partitions

@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.connectors.formats import build_decoder
-from headrace.connectors.formats.factories import build_debezium_decoder, list_decoded_columns
+from headrace.connectors.formats.factories import (
+    build_debezium_decoder,
+    build_decoder,
+    list_decoded_columns,
+)
 from headrace.connectors.kafka.source.chunk_maker import ChunkMaker
 from headrace.connectors.kafka.source.metadata_columns import MetadataColumns
 from headrace.connectors.kafka.source.tombstones import TombstoneDecoder

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from headrace.core.api.sources import DEFAULT_MAX_RECORD
 from headrace.core.expressions.typed import DEFAULT_MAX_VALUE, TypedExpression
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.model import DEFAULT_SLOT, Watermark
@@ -58,9 +59,6 @@ Exchange: TypeAlias = Literal["forward", "hash", "rebalance", "broadcast"]
 
 EVENT_TIME_VALUE, WATERMARK_VALUE = "__event_time", "__watermark"
 """The hidden columns of a source's computed event time and watermark, while rows are read."""
-
-DEFAULT_MAX_RECORD = 256 * 2**20
-"""The largest record in bytes, unless `settings.max_record` is given."""
 
 
 @dataclass(frozen=True, slots=True)

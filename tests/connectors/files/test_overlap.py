@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.connectors.files.names import FORMAT_SUFFIXES
-from headrace.connectors.formats import build_encoder, build_parquet_encoder
+from headrace.connectors.formats.factories import build_encoder, build_parquet_encoder
 from headrace.core.plan import nodes
 from tests.support.plans import plan_of, said
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from headrace.connectors.formats import (
+from headrace.connectors.formats.factories import (
     build_decoder,
     build_encoder,
     build_parquet_encoder,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.api.state import NO_CLOCK_US
-from headrace.core.plan import Plan
+from headrace.core.plan.nodes import Plan
 from tests.support.paths import WINDOW_CODE
 from tests.support.reference import random_pipelines
 from tests.support.runtime.operator_subtasks import END, Event, Subtasks, plan_of, planned, script

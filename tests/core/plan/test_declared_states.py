@@ -19,7 +19,8 @@ from docs.snippets import pages, refreshed
 from headrace.cli.pipeline_file import check_pipeline
 from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.dataflow.operator_factory import OperatorContext, SubtaskSlice, compile_steps
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from headrace.core.plan.states import get_step_state
 from headrace.state.memory.backend import MemoryBackend
 from tests.core.operators.process.test_snapshots import plan_of_two

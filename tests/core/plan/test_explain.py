@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.plan import FORMATS, explain
+from headrace.core.plan.explain import FORMATS, explain
 from tests.support.plans import SOURCE, over_orders, plan_of
 
 TEXT = (

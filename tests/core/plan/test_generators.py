@@ -10,7 +10,8 @@ import pytest
 from headrace.core.api.window_classes import EPOCH
 from headrace.core.expressions.generators import split_aliases
 from headrace.core.operators.stateless_operators import ExplodeOperator
-from headrace.core.plan import explain, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.explain import explain
 from headrace.core.testing.reference.interpreter import interpret
 from headrace.core.testing.reference.rows import Value
 from tests.support.plans import over_orders, plan_of, said

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from headrace.core.plan.nodes.windows import (
     Count,
     Cumulate,

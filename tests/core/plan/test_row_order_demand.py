@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from tests.support.plans import SOURCE, over_orders, plan_of
 
 

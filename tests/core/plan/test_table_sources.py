@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.plan import explain, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.explain import explain
 from tests.support.plans import plan_of, said
 
 TEXT = """

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.plan import Plan, explain, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.explain import explain
+from headrace.core.plan.nodes import Plan
 from headrace.core.plan.nodes.matching import AsOfMatch
 from tests.support.plans import plan_of, said
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.window_classes import EPOCH
-from headrace.core.plan import explain, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.explain import explain
 from headrace.core.testing.reference.interpreter import interpret
 from tests.support.plans import plan_of, said
 from tests.support.runtime.memory_pipelines import cut, simulated

@@ -20,7 +20,8 @@ from shutil import copy
 from typing import Any, TypeAlias
 
 from headrace.cli.pipeline_file import check_pipeline
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 from tests.support.cli.command_process import run_headrace, start_headrace

@@ -11,7 +11,8 @@ from headrace.core.api.splits import Progress, Split, SubtaskId
 from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
 from headrace.core.checkpoint.manifest import build_manifest
 from headrace.core.coordination.messages import Snapshot, WriteManifest
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from tests.support.runtime.memory_pipelines import plan_of
 
 HEAD = """

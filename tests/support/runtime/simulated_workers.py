@@ -36,7 +36,7 @@ from headrace.core.job.requests import RequestRejected
 from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.loader import LoadedPipeline, load_pipeline
 from headrace.core.pipeline.settings import FixedRestart
-from headrace.core.plan import Plan
+from headrace.core.plan.nodes import Plan
 from headrace.core.processes.messages import AttemptMessage, WorkerSetup
 from headrace.core.processes.server import WorkerEnvironment, WorkerServer
 from headrace.core.processes.worker_process import EXIT_GRACE_S

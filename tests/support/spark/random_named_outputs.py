@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cli.main import run_command_line
 from headrace.cli.pipeline_file import CheckedPipeline, check_pipeline
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_lookup
+from headrace.core.plan.nodes import Plan
 from headrace.core.plan.output_streams import list_declared_streams
 from headrace.core.spark.arrow_functions import decode_failure
 from headrace.core.testing.reference.interpreter import interpret

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from headrace.core.spark.columns import Columns
 from headrace.core.types.data_types import (
     DATE,

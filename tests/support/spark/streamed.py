@@ -12,7 +12,8 @@ import polars as pl
 
 from headrace.connectors.memory import InMemoryData
 from headrace.core.dataflow.operator_factory import OperatorContext, SubtaskSlice, compile_steps
-from headrace.core.plan import Plan, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.nodes import Plan
 from headrace.core.spark.batch_plan import to_batch_plan
 from headrace.core.spark.columns import Columns, columns_after_operation, format_ddl, stream_columns
 from headrace.core.spark.dataframe_operations import apply_keyed

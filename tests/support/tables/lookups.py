@@ -18,9 +18,9 @@ from headrace.core.api.run_context import RunContext
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.spec import JobSpec
-from headrace.core.plan import Plan
 from headrace.core.plan.connector import Connectors
 from headrace.core.plan.layout import get_lookup
+from headrace.core.plan.nodes import Plan
 from headrace.core.worker.statistics import PartCounts
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.runtime.memory_pipelines import plan_of

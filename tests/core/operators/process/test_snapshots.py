@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from headrace.core.plan import Plan
+from headrace.core.plan.nodes import Plan
 from tests.core.operators.test_snapshots import disturbed
 from tests.support.paths import PROCESS_CLASSES
 from tests.support.reference import random_pipelines

@@ -129,16 +129,14 @@ def _run_tests(options: SuiteOptions) -> int:
     """Run the tests, print those that fail, and return the exit status. Raises Refusal."""
     from headrace.cli.pipeline_tests.checked_tests import find_suites, select_tests
     from headrace.cli.pipeline_tests.file_update import write_edits
-    from headrace.cli.pipeline_tests.report import (
-        check_junit_path,
-        format_result,
-        format_summary,
-        write_junit,
-    )
+    from headrace.cli.pipeline_tests.report import format_result, format_summary
 
     if options.junit is not None:
+        from headrace.cli.pipeline_tests.junit import check_junit_path
+
         check_junit_path(options.junit)
-    checked = _check_suites(find_suites(options.files or (".",)), options)
+    with suspend_garbage_collection():
+        checked = _check_suites(find_suites(options.files or (".",)), options)
     if checked is None:
         return 2
     if not any(each.tests for each in checked):
@@ -160,6 +158,8 @@ def _run_tests(options: SuiteOptions) -> int:
     write_edits(edit for result in results for edit in result.edits)
     click.echo(format_summary(results, time.perf_counter() - start), err=True)
     if options.junit is not None:
+        from headrace.cli.pipeline_tests.junit import write_junit
+
         write_junit(options.junit, results)
     return 1 if any(result.mismatches for result in results) else 0
 
@@ -241,7 +241,7 @@ def _build_runner(
     from headrace.cli.pipeline_tests.runner import list_variants
 
     loaded = suite.checked.loaded_pipeline
-    planner = Planner(loaded.inputs, sorted(streams))
+    planner = Planner(loaded, sorted(streams))
     key_groups = loaded.pipeline.settings.key_groups
     variants = list_variants(key_groups, options.seed, options.parallelism)
     return CaseRunner(suite.checked.file, planner, variants, options.seed)

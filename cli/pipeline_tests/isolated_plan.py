@@ -11,13 +11,9 @@ from pathlib import Path
 
 from headrace.cli.pipeline_tests.fed_source import FED, FedOptions
 from headrace.connectors.memory import InMemoryData, MemoryOptions, MemorySinkOptions
-from headrace.connectors.registry import REGISTRY
-from headrace.core.pipeline.loader import (
-    LoadedPipeline,
-    PipelineInputs,
-    reload_pipeline,
-)
+from headrace.core.pipeline.loader import LoadedPipeline
 from headrace.core.pipeline.model import Sink
+from headrace.core.pipeline.parallelism import set_parallelism
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.builder import build_plan
@@ -34,7 +30,8 @@ SINK_SUFFIX = "@rows"
 class Planner:
     """Makes plans of one pipeline at any parallelism, with sinks for the expected streams."""
 
-    inputs: PipelineInputs
+    loaded: LoadedPipeline
+    """The pipeline, which is valid."""
     streams: Collection[str]
     fed_streams: Collection[str] = ()
     """The outputs of steps whose rows are given; the steps do not run."""
@@ -44,14 +41,13 @@ class Planner:
     @property
     def folder(self) -> Path:
         """The folder of the pipeline."""
-        return self.inputs.path.parent
+        return self.loaded.folder
 
     def plan(self, parallelism: int) -> Plan:
         """Return the plan at a parallelism."""
         if parallelism not in self._plans:
-            setting = f"settings.parallelism={parallelism}"
-            inputs = replace(self.inputs, overrides=(*self.inputs.overrides, setting))
-            loaded = reload_pipeline(inputs, REGISTRY)
+            pipeline = set_parallelism(self.loaded.pipeline, parallelism, {})
+            loaded = replace(self.loaded, pipeline=pipeline)
             plan = build_isolated_plan(loaded, self.streams, self.fed_streams)
             self._plans[parallelism] = plan
         return self._plans[parallelism]
@@ -60,7 +56,7 @@ class Planner:
         """Return the planner of a test that gives the rows of steps, and expects some streams."""
         if not fed_streams:
             return self
-        planner = Planner(self.inputs, sorted(streams), fed_streams)
+        planner = Planner(self.loaded, sorted(streams), fed_streams)
         return self._feeding.setdefault((fed_streams, streams), planner)
 
 

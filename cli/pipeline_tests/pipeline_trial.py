@@ -82,7 +82,7 @@ class PipelineTrial:
         assert checked.plan is not None, "the pipeline is valid"
         self._reader = CallReader(loaded, checked.plan, tuple(given))
         test = self._reader.read_test(call, date, tables or {}, splits or {})
-        planner = Planner(loaded.inputs, self._reader.list_streams(), test.fed_streams)
+        planner = Planner(loaded, self._reader.list_streams(), test.fed_streams)
         for problem in find_clock_warnings(checked):
             warnings.warn(render_problem(problem), stacklevel=2)
         unfed = replace(test, fed_streams=frozenset())

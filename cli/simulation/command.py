@@ -77,7 +77,7 @@ def simulate(
     mistake, or fails on the rows undisturbed.
     """
     from headrace.cli.pipeline_tests.checked_tests import Suite, check_suite, read_files_beside
-    from headrace.cli.pipeline_tests.report import write_junit
+    from headrace.cli.pipeline_tests.junit import write_junit
     from headrace.cli.simulation.sample_files import parse_sample
     from headrace.cli.simulation.simulation import Simulation
 

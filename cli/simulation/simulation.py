@@ -89,9 +89,9 @@ class Simulation:
     _tables: Mapping[str, tuple[Row, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
-        inputs = self.tests.checked.loaded_pipeline.inputs
+        loaded = self.tests.checked.loaded_pipeline
         streams = frozenset().union(*(each.streams for each in self.tests.invariants))
-        self.planner = Planner(inputs, sorted(streams))
+        self.planner = Planner(loaded, sorted(streams))
         given = collect_given_rows(self.tests)
         files = read_sample_files(self.sample_files, self.plan)
         self._samples = {name: RowSamples(rows) for name, rows in given.items()} | files

@@ -51,6 +51,13 @@ def test_the_test_of_the_documentation_passes_in_a_moment(headrace: Headrace) ->
     assert time.monotonic() - start < 60, "the 100 days are virtual"
 
 
+def test_the_parallelism_may_be_above_the_key_groups(headrace: Headrace) -> None:
+    head = HEAD.replace("steps:", "settings: {key_groups: 2}\nsteps:", 1)
+    body = f"given: [{FIVE}]\nexpect: {{running: [{{user: a, n: 1}}]}}"
+    ran = run_test(headrace, body, "--parallelism", "3", head=head)
+    assert (ran.status, ran.out) == (0, "")
+
+
 def test_a_failed_test_shows_the_rows_that_differ(headrace: Headrace) -> None:
     check_fails(
         headrace,

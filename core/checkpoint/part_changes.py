@@ -25,14 +25,16 @@ def find_upstream_changes(
 
 
 def find_upstream_parts(step: str, *graphs: PartDescriptions) -> set[str]:
-    """Return the parts upstream of a step."""
+    """Return the parts upstream of a step; in a loop, that is all of its steps."""
     found: set[str] = set()
     for parts in graphs:
-        pending = [*parts[step].producers]
+        pending, passed = [*parts[step].producers], {step}
         while pending:
             part = pending.pop()
-            found.add(part)
-            pending.extend(parts[part].producers)
+            if part not in passed:
+                passed.add(part)
+                pending.extend(parts[part].producers)
+        found |= passed - {step}
     return found
 
 

@@ -39,6 +39,7 @@ from typing import Literal, TypeAlias
 
 from headrace.core.api.splits import Failure, Handle, Split, SubtaskId
 from headrace.core.coordination.checkpoint_coordinator import CheckpointCoordinator
+from headrace.core.coordination.loop_waves import LoopWaves
 from headrace.core.coordination.messages import (
     AbortOutput,
     AttemptCancelled,
@@ -48,6 +49,8 @@ from headrace.core.coordination.messages import (
     CoordinatorAction,
     CoordinatorEvent,
     Deploy,
+    LoopTimeHeld,
+    LoopWaveReturned,
     ManifestFailed,
     ManifestWritten,
     OutputCommitted,
@@ -86,6 +89,7 @@ class Coordinator:
     """The watermark alignment of the sources that have a `max_drift`."""
     checkpoints: CheckpointCoordinator | None = None
     attempt: int = 1
+    loops: tuple[LoopWaves, ...] = ()
     state: CoordinatorState = "new"
     failure: Failure | None = None
     is_stopped: bool = False
@@ -168,23 +172,35 @@ class Coordinator:
         """Return what the end of a stop waits for, and the subtasks that have not answered."""
         checkpoints = self.checkpoints
         if self.state in ("new", "running"):
-            return "the rows that were read", tuple(sorted(self._running_subtasks))
+            loops = filter(None, (loop.describe_rows() for loop in self.loops))
+            what = ", ".join(("the rows that were read", *loops))
+            return what, tuple(sorted(self._running_subtasks))
         if self.state in ("stopping", "ending") and checkpoints is not None:
             return checkpoints.get_awaited()
         return "the end of its tasks", ()
 
     def next_deadline(self) -> float | None:
         """Return the time of the next `tick`, if one is due."""
-        is_active = self.state in ("running", "stopping", "ending")
-        if self.state == "running" and self.is_draining:
+        if self.state not in ("running", "stopping", "ending"):
             return None
-        return self.checkpoints.next_deadline() if is_active and self.checkpoints else None
+        due = [loop.next_deadline() for loop in self.loops]
+        if self._takes_checkpoints and self.checkpoints is not None:
+            due.append(self.checkpoints.next_deadline())
+        return min((at for at in due if at is not None), default=None)
+
+    @property
+    def _takes_checkpoints(self) -> bool:
+        """Whether checkpoints begin by themselves."""
+        return not (self.state == "running" and self.is_draining)
 
     def tick(self, now: float) -> list[CoordinatorAction]:
-        """Advance the checkpoints to this time."""
-        if self.next_deadline() is None or self.checkpoints is None:
+        """Advance the checkpoints and the waves of loops to this time."""
+        if self.next_deadline() is None:
             return []
-        return [*self.checkpoints.tick(now), *self._advance(now)]
+        waves = [message for loop in self.loops for message in loop.tick(now)]
+        if self.checkpoints is None or not self._takes_checkpoints:
+            return waves
+        return [*waves, *self.checkpoints.tick(now), *self._advance(now)]
 
     def receive(self, message: CoordinatorEvent, now: float = 0.0) -> list[CoordinatorAction]:
         """Return the messages that answer an event."""
@@ -199,6 +215,8 @@ class Coordinator:
                 return self.fail(failure)
             case WatermarkReport(subtask, at_us):
                 return self._update_alignment(subtask, at_us)
+            case LoopTimeHeld(subtask) | LoopWaveReturned(subtask):
+                return self._advance_loop(message, subtask, now)
             case AttemptCancelled() if self.state in ("failing", "cancelling"):
                 self.state = "failed" if self.state == "failing" else "done"
                 return []
@@ -321,6 +339,17 @@ class Coordinator:
             case SubtaskFinished(subtask, Snapshot(handle=handle)) if handle is not None:
                 return [AbortOutput(subtask, handle)]
         return []
+
+    def _advance_loop(
+        self, message: LoopTimeHeld | LoopWaveReturned, subtask: SubtaskId, now: float
+    ) -> list[CoordinatorAction]:
+        """Pass an event of a loop's head to the waves of the loop."""
+        if self.state not in ("running", "stopping", "ending"):
+            return []
+        loop = next(each for each in self.loops if subtask in each.heads)
+        if isinstance(message, LoopTimeHeld):
+            return loop.on_time_held(message, now)
+        return loop.on_wave_returned(message, now)
 
     def _forward_event(self, message: CoordinatorEvent, now: float) -> list[CoordinatorAction]:
         """Pass an event to the checkpoint that is in progress."""

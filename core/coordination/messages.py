@@ -11,6 +11,8 @@ The same values are used when all of them run in one process. The coordinator se
 | worker | PauseSources | stop reading and wait for a checkpoint; no subtask ends |
 | worker | StopSources | stop reading and finish what was read |
 | worker | Cancel | end all subtasks now; uncommitted output is aborted |
+| worker | BeginLoopWave | send the marker of a wave into a loop |
+| worker | ReleaseLoopTime | a loop is empty: pass on the watermark or the end that is held |
 | worker | RestartRegions | end what still runs of these subtasks, and load their checkpoint |
 | committer | CommitOutput | commit prepared output |
 | committer | AbortOutput | remove prepared output |
@@ -32,6 +34,8 @@ The coordinator receives:
 | worker | SubtaskFailed | a subtask has failed; the first failure ends the attempt |
 | worker | AttemptCancelled | no subtask of the attempt runs any more |
 | worker | WatermarkReport | the watermark of the slowest split of a source's subtask |
+| worker | LoopTimeHeld | the head of a loop holds back a watermark, idleness or the end |
+| worker | LoopWaveReturned | the marker of a wave has come back to a head |
 | worker | RegionsLost | a worker was lost, and with it all regions that it took part in |
 | worker | RegionsReady | the answer to RestartRegions: the subtasks can be deployed |
 
@@ -48,6 +52,7 @@ from typing import TypeAlias
 
 from headrace.core.api.splits import Failure, Handle, Progress, Split, SubtaskId
 from headrace.core.api.state import Document
+from headrace.core.types.elements import MIN_WATERMARK_US, LoopMarker
 from headrace.core.types.lazy_dataclass import dataclass
 
 
@@ -288,6 +293,57 @@ class WatermarkReport:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldTime:
+    """The event time of the forward inputs of a loop's head, which it holds, or their end."""
+
+    watermark_us: int = MIN_WATERMARK_US
+    is_idle: bool = False
+    has_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTimeHeld:
+    """The event that a subtask at the head of a loop holds something back."""
+
+    subtask: SubtaskId
+    held: HeldTime
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWaveReturned:
+    """The event that the marker of a wave has come back to a subtask at the head of a loop."""
+
+    subtask: SubtaskId
+    wave: int
+    rows: int
+    """The number of rows that came back since the marker was sent."""
+    held_before: HeldTime
+    """The time that the subtask held when it sent the marker."""
+    held: HeldTime
+    marker: LoopMarker
+
+
+@dataclass(frozen=True, slots=True)
+class BeginLoopWave:
+    """The command to send the marker of a wave into a loop."""
+
+    loop: str
+    subtasks: tuple[SubtaskId, ...]
+    wave: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLoopTime:
+    """The command to pass on what the head of a loop holds back: the loop is empty."""
+
+    loop: str
+    subtasks: tuple[SubtaskId, ...]
+    watermark_us: int | None
+    """The watermark; None: all inputs are idle."""
+    is_end: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RegionsLost:
     """The event that a worker was lost; no event of it follows."""
 
@@ -315,6 +371,8 @@ WorkerCommand: TypeAlias = (
     | StopSources
     | Cancel
     | RestartRegions
+    | BeginLoopWave
+    | ReleaseLoopTime
 )
 
 
@@ -340,6 +398,8 @@ CoordinatorEvent: TypeAlias = (
     | SubtaskFailed
     | AttemptCancelled
     | WatermarkReport
+    | LoopTimeHeld
+    | LoopWaveReturned
     | RegionsLost
     | RegionsReady
 )

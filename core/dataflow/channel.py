@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.types.elements import (
-    Barrier,
+    SEPARATORS,
     Batch,
     Element,
-    EndOfStream,
     IdleMarker,
     LatencyMarker,
     WatermarkElement,
@@ -125,19 +124,19 @@ class Channel:
         self.on_arrival()
 
     def take(self) -> list[Element]:
-        """Remove and return the elements before the next barrier or end, or that element itself.
+        """Remove and return the elements before the next separator, or that element itself.
 
         All batches up to a strict watermark become one, followed by the last watermark, and by all
         latency markers. Empty if the channel is empty.
         """
-        if self._queue and isinstance(self._queue[0][0], Barrier | EndOfStream):
+        if self._queue and isinstance(self._queue[0][0], SEPARATORS):
             return [self._queue.popleft()[0]]
         waiting = self._statistics.waiting_rows, self._statistics.waiting_bytes
         frames: list[pl.DataFrame] = []
         watermark: WatermarkElement | None = None
         idle: IdleMarker | None = None
         markers: list[LatencyMarker] = []
-        while self._queue and not isinstance(self._queue[0][0], Barrier | EndOfStream):
+        while self._queue and not isinstance(self._queue[0][0], SEPARATORS):
             element, size = self._queue.popleft()
             if isinstance(element, Batch):
                 idle = None

@@ -15,14 +15,19 @@ not. While all remaining inputs are idle, the combined watermark does not advanc
 
 Barriers. With aligned checkpoints (exactly once), barrier n blocks its input until barrier n has
 arrived on all inputs; otherwise (at least once) it blocks nothing. A finished input counts as
-having sent every barrier and the last watermark. The choice of the next input never depends on the
+having sent every barrier and the last watermark.
+
+Markers. A marker of a loop is handed on when it has arrived on all inputs from inside the loop; it
+blocks none. A marker of another loop goes no further.
+
+The choice of the next input never depends on the
 contents of the inputs, so alignment over bounded channels cannot deadlock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 
 from headrace.core.types.elements import (
     MAX_WATERMARK_US,
@@ -33,6 +38,7 @@ from headrace.core.types.elements import (
     EndOfStream,
     IdleMarker,
     LatencyMarker,
+    LoopMarker,
     WatermarkElement,
 )
 from headrace.core.types.lazy_dataclass import dataclass
@@ -57,6 +63,8 @@ class InputAligner:
     """Inputs whose rows have no event time: they hold back the last watermark only."""
     origins: Sequence[frozenset[tuple[str, int]]] = ()
     """The subtasks of sources that each input depends on; by default each has its own."""
+    loop_inputs: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """The inputs from inside of each loop, by the name of its head."""
     blocked_inputs: set[int] = field(default_factory=set)
     """Inputs that wait for a barrier: their next element must not be taken yet."""
     _inputs: list[_Input] = field(default_factory=list)
@@ -67,6 +75,8 @@ class InputAligner:
     _is_drained: bool = False
     """Whether an input has ended because the job is drained."""
     _barrier_inputs: dict[int, set[int]] = field(default_factory=dict)
+    _markers: dict[str, dict[int, LoopMarker]] = field(default_factory=dict)
+    """The markers that have arrived on some inputs, by loop and input."""
 
     def __post_init__(self) -> None:
         own = [frozenset({("", at)}) for at in range(self.input_count)]
@@ -98,6 +108,9 @@ class InputAligner:
                 if self.is_aligned:
                     self.blocked_inputs.add(at)
                 yield from self._complete_barriers()
+            case LoopMarker(loop):
+                self._markers.setdefault(loop, {})[at] = element
+                yield from self._complete_marker(loop)
             case EndOfStream(is_drained):
                 self._is_drained |= is_drained
                 self._inputs[at].has_ended = True
@@ -131,6 +144,22 @@ class InputAligner:
         if low > self._watermark_us or was_idle or is_strict:
             self._watermark_us = max(low, self._watermark_us)
             yield WatermarkElement(self._watermark_us, is_strict)
+
+    def _complete_marker(self, loop: str) -> Iterator[Element]:
+        """Yield the marker of a loop if it has arrived on all inputs from inside."""
+        inside, markers = self.loop_inputs.get(loop, frozenset()), self._markers[loop]
+        if not inside or not inside <= markers.keys():
+            return
+        del self._markers[loop]
+        outside = [input for at, input in enumerate(self._inputs) if at not in inside]
+        times = [each.watermark_us for each in outside if not each.is_idle]
+        yield replace(
+            markers[min(inside)],
+            is_waiting=any(each.is_waiting for each in markers.values()),
+            is_open=any(each.is_open for each in markers.values())
+            or not all(each.has_ended for each in outside),
+            outside_us=min([*(each.outside_us for each in markers.values()), *times]),
+        )
 
     def _complete_barriers(self) -> Iterator[Element]:
         """Yield the barriers that have arrived on all unfinished inputs, oldest first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.dataflow.channel import Channel
@@ -26,17 +26,19 @@ class InputGate:
         aligned: bool = True,
         timeless: frozenset[int] = frozenset(),
         origins: Sequence[frozenset[tuple[str, int]]] = (),
+        loop_inputs: Mapping[str, frozenset[int]] | None = None,
     ) -> None:
         """`timeless`: the inputs whose rows have no event time, if other inputs have one.
 
         `origins`: for each input, the subtasks of sources without which it is not idle.
+        `loop_inputs`: the inputs from inside of each loop.
         """
         self.channels = channels
         self.idle_time = Stopwatch()
         """The time in which there was no element to take, or other tasks had their turn."""
         self.alignment_time = Stopwatch()
         """The time in which inputs waited for the barriers of others."""
-        self._aligner = InputAligner(len(channels), aligned, timeless, origins)
+        self._aligner = InputAligner(len(channels), aligned, timeless, origins, loop_inputs or {})
         self._aligned_elements: deque[tuple[int, Element]] = deque()
         self._next_input = 0
         self._took_batch = False
@@ -54,20 +56,30 @@ class InputGate:
                 self._took_batch = False
                 with self.idle_time:
                     await asyncio.sleep(0)
-            at = self._choose_input()
-            if at is None:
+            if not self._receive_next():
                 self._wake_future = asyncio.get_running_loop().create_future()
                 with self.idle_time:
                     await self._wake_future
-                continue
-            for element in self.channels[at].take():
-                self._took_batch |= isinstance(element, Batch)
-                self._aligned_elements.extend(
-                    (at, out) for out in self._aligner.receive(at, element)
-                )
-                if isinstance(element, Barrier | EndOfStream):
-                    self._time_alignment()
         return self._aligned_elements.popleft()
+
+    def get_nowait(self) -> Element | None:
+        """Return the next element if there is one now."""
+        while not self._aligned_elements:
+            if not self._receive_next():
+                return None
+        return self._aligned_elements.popleft()[1]
+
+    def _receive_next(self) -> bool:
+        """Take the elements of the next input; return whether there was one."""
+        at = self._choose_input()
+        if at is None:
+            return False
+        for element in self.channels[at].take():
+            self._took_batch |= isinstance(element, Batch)
+            self._aligned_elements.extend((at, out) for out in self._aligner.receive(at, element))
+            if isinstance(element, Barrier | EndOfStream):
+                self._time_alignment()
+        return True
 
     def _time_alignment(self) -> None:
         """Start or stop the clock of alignment."""

@@ -54,6 +54,7 @@ from headrace.core.types.row_order import add_row_order, number_rows
 if TYPE_CHECKING:
     from headrace.core.operators.checked_rows import CheckedRows
     from headrace.core.operators.lookup.lookup_join import LookupJoin
+    from headrace.core.operators.loop_head import LoopHead
     from headrace.core.operators.process.process_operator import UserCodeContext
 
 
@@ -107,6 +108,8 @@ class SubtaskOperators:
     """The open states by step: one each, or one per clock (`PerClockOperator`)."""
     lookup_join: LookupJoin | None = None
     """The lookup of the first step; it precedes the chain."""
+    loop_head: LoopHead | None = None
+    """The operator at the head of a loop, if that is the step."""
     chain_before_lookup: OperatorChain | None = None
     """The operators of the first step that precede its lookup."""
 
@@ -140,6 +143,7 @@ def compile_steps(
     """Build the operators of consecutive steps; without steps there is no chain."""
     compiled = SubtaskOperators(None)
     operators: list[tuple[str, Operator]] = []
+    operator: Operator
     two_sided: TwoInputOperator | None = None
     for segment in cut_segments(steps):
         if segment.ends_step:
@@ -154,9 +158,11 @@ def compile_steps(
                 compiled.chain_before_lookup = OperatorChain(operators) if operators else None
                 operators = []
                 continue
+            case nodes.Loop() as loop:
+                operator = two_sided = compiled.loop_head = factory.build_loop_head(loop)
             case nodes.Join() as join:
                 assert not operators, "a step with two inputs begins a task"
-                operator: Operator = (two_sided := factory.build_two_sided(join))
+                operator = two_sided = factory.build_two_sided(join)
             case operation:
                 operator = factory.build_operator(operation)
         operators.append((segment.input_stream, operator))
@@ -302,6 +308,13 @@ class _OperatorFactory:
         )
         codes = list_user_code(operation)
         return ErrorAttributingOperator(self.step.name, codes, made) if codes else made
+
+    def build_loop_head(self, operation: nodes.Loop) -> LoopHead:
+        """Build the operator at the head of a loop."""
+        from headrace.core.operators.loop_head import LoopHead
+
+        context = self._build_keyed_context(self._build_ownership())
+        return LoopHead(self.step, operation, context)
 
     def build_two_sided(self, operation: nodes.Join) -> TwoInputOperator:
         """Build an operator of two inputs."""

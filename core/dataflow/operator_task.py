@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ from headrace.core.types.elements import (
     Element,
     EndOfStream,
     LatencyMarker,
+    LoopMarker,
     WatermarkElement,
 )
 from headrace.core.types.frames import COPY_FRACTION, copy_compact
@@ -77,10 +78,12 @@ class TaskOutput:
         for edge in self.edges.get(stream, ()):
             await edge.send_rows(frame)
 
-    async def send_control(self, mark: ControlElement) -> None:
-        """Send a control element on all edges, after all rows before it."""
-        for edges in self.edges.values():
-            for edge in edges:
+    async def send_control(
+        self, mark: ControlElement, streams: Collection[str] | None = None
+    ) -> None:
+        """Send a control element on all edges, or those of these streams, after all rows."""
+        for stream, edges in self.edges.items():
+            for edge in edges if streams is None or stream in streams else ():
                 await edge.send_control(mark)
 
     async def send_marker(self, marker: LatencyMarker) -> None:
@@ -129,6 +132,8 @@ class OperatorTask:
     rows_in: int = 0
     watermark_us: int | None = None
     """The watermark sent last; None: none yet."""
+    has_clock_timers: bool = False
+    """Whether a class in it may emit rows at a time of the wall clock."""
     is_drained: bool = False
     """Whether the input has ended, and may continue when the job resumes."""
     snapshotter: Snapshotter | None = None
@@ -181,6 +186,9 @@ class OperatorTask:
                 )
             case EndOfStream(is_drained):
                 self.is_drained = is_drained
+            case LoopMarker():
+                waits = self.has_clock_timers and self.get_next_timer_us() is not None
+                mark = replace(mark, is_waiting=mark.is_waiting or waits)
         await self.output.send_control(mark)
 
     async def process_barrier(

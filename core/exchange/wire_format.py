@@ -29,6 +29,7 @@ from headrace.core.types.elements import (
     EndOfStream,
     IdleMarker,
     LatencyMarker,
+    LoopMarker,
     WatermarkElement,
 )
 
@@ -81,6 +82,8 @@ def encode_control(channel: int, element: ControlElement) -> bytes:
             return HEADER.pack(FrameKind.LATENCY, 0, channel, at_us, source, 0)
         case EndOfStream(is_drained):
             return HEADER.pack(FrameKind.END, is_drained, channel, 0, 0, 0)
+        case LoopMarker():
+            raise AssertionError("a loop runs in one process")
 
 
 def decode_control(frame: WireFrame) -> ControlElement:

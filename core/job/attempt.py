@@ -44,6 +44,7 @@ from headrace.core.plan.layout import list_subtask_ids
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import (
     OpenConnectors,
+    build_loop_waves,
     build_split_assigners,
     build_watermark_alignments,
     open_connectors,
@@ -180,7 +181,8 @@ class Attempt:
             build_split_assigners(spec.plan, ends),
             build_watermark_alignments(spec.plan),
             await self._build_checkpoint_coordinator(),
-            self.number,
+            attempt=self.number,
+            loops=build_loop_waves(spec.plan),
         )
 
     def stop(self, *, drains: bool = False) -> None:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from headrace.core.pipeline.clauses import broadcast, join_rules
+from headrace.core.pipeline.clauses.iterate import check_iterate
 from headrace.core.pipeline.clauses.keyed import Dedup
 from headrace.core.pipeline.clauses.process import Process
 from headrace.core.pipeline.clauses.windows import SHAPES, Evict, Trigger, Window
@@ -41,7 +42,7 @@ QUERY_HINT = "the query says it; another step may read this one"
 
 QUERY_RULES = (
     KeyRule(
-        "join, connect, broadcast, explode, where, map, with, key, window, aggregate, "
+        "join, connect, broadcast, iterate, explode, where, map, with, key, window, aggregate, "
         "emit_empty, apply, top, over, late_to, dedup, process, having, extend, select, drop, "
         "route, event_time, watermark, "
         "trace, on_error",
@@ -54,6 +55,14 @@ QUERY_RULES = (
 """The rules of a step with a query, to which no other rule applies."""
 
 STEP_RULES = (
+    KeyRule(
+        "iterate",
+        EXCLUDES,
+        "join, connect, broadcast, explode, where, map, with, lookup, key, window, aggregate, "
+        "apply, top, over, dedup, process, having, extend, select, drop, route, event_time, "
+        "on_error",
+        "put it into a step before, inside or after the loop",
+    ),
     KeyRule("lookups", "needs", "sql", "a step without a query has one: lookup: {...}"),
     KeyRule(
         "key",
@@ -180,6 +189,8 @@ def check_step(step: StepKeys, data: Data) -> Iterator[RuleViolation]:
     yield from check_rules(STEP_RULES, {*map(str, data), *(f"join.{key}" for key in join)})
     if step.window is not None and not data.keys().isdisjoint(WINDOWED_CLAUSES):
         yield from _check_window(step.window, data)
+    if step.iterate is not None:
+        yield from check_iterate(step.iterate)
     if step.lookup is not None and step.lookup.on_miss.to is not None:
         yield from _check_row_changes(("lookup", "on_miss"), "on_miss: to", data, "explode", "map")
     if step.join is not None:

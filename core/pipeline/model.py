@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from headrace.core.pipeline.clauses.broadcast import Broadcast
+from headrace.core.pipeline.clauses.iterate import Iterate
 from headrace.core.pipeline.clauses.joins import Join
 from headrace.core.pipeline.clauses.keyed import (
     Aggregates,
@@ -201,6 +202,11 @@ class StepKeys(DocumentModel):
     )
     broadcast: Broadcast | None = Field(
         None, description="A join of each row with a small stream, which every subtask holds."
+    )
+    iterate: Iterate | None = Field(
+        None,
+        description="The head of a [loop](loops.md), in place of `from`: a row leaves when `until` "
+        "holds, else it goes round again.",
     )
     explode: ExplodeClause | None = Field(
         None,

@@ -11,6 +11,7 @@ from inspect import getdoc
 
 from headrace.core.pipeline.clause_rules import STATEFUL_CLAUSES, STEP_RULES
 from headrace.core.pipeline.clauses.broadcast import Broadcast
+from headrace.core.pipeline.clauses.iterate import Iterate
 from headrace.core.pipeline.clauses.joins import Join
 from headrace.core.pipeline.clauses.keyed import Apply, Dedup, PythonAggregate, Top, Ttl
 from headrace.core.pipeline.clauses.lookup import LookupKeys
@@ -154,6 +155,7 @@ aliases and merge keys (`<<`) are supported; tags other than YAML's own core one
 CLAUSE_MODELS: Mapping[str, type[DocumentModel]] = {
     "join": Join,
     "broadcast": Broadcast,
+    "iterate": Iterate,
     "map": Map,
     "window": Window,
     "aggregate": PythonAggregate,

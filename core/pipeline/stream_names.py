@@ -19,7 +19,7 @@ from headrace.core.pipeline.yaml_document.nodes import (
     YamlSequence,
 )
 
-INPUT_CLAUSES = ("join", "connect", "sql")
+INPUT_CLAUSES = ("join", "connect", "sql", "iterate")
 """Clauses that name their inputs and replace `from`."""
 
 
@@ -36,6 +36,8 @@ def list_input_streams(step: StepKeys) -> tuple[Text, ...]:
         return step.join.left.from_, step.join.right.from_
     if step.connect is not None:
         return step.connect.left, step.connect.right
+    if step.iterate is not None:
+        return step.iterate.from_
     if step.broadcast is not None:
         return (*step.from_[:1], step.broadcast.rules.from_)
     return step.from_
@@ -53,10 +55,13 @@ def get_input_aliases(step: StepKeys) -> tuple[Text | None, Text | None]:
     return None, step.broadcast.rules.as_ if step.broadcast else None
 
 
+_INPUT_WORDS = {"sql": "tables of the query", "iterate": "input of iterate: iterate: {from: ...}"}
+
+
 def make_from_conflict(clause: str) -> RuleViolation:
     """Return the violation of a step that names its inputs twice."""
     message = f'"from" does not go with "{clause}"'
-    inputs = "tables of the query" if clause == "sql" else f"inputs of {clause}: left and right"
+    inputs = _INPUT_WORDS.get(clause, f"inputs of {clause}: left and right")
     return RuleViolation(("from",), message, f"the step reads the {inputs}")
 
 
@@ -67,7 +72,9 @@ def list_stream_names(name: str, node: YamlNode) -> Iterator[str]:
     if not isinstance(node, YamlMapping):
         return
     for entry in node.entries:
-        if entry.key.value in ("route", "outputs"):
+        if entry.key.value == "iterate":
+            yield from (f"{name}.loop", f"{name}.over")
+        elif entry.key.value in ("route", "outputs"):
             yield from _output_names(name, unwrap_rejected(entry.value))
         elif entry.key.value == "process" and isinstance(entry.value, YamlMapping):
             outputs = entry.value.get("outputs")

@@ -12,7 +12,7 @@ from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
 
-PLANNED_CLAUSES = ("match", "iterate")
+PLANNED_CLAUSES = ("match",)
 
 CLAUSES = (
     *(
@@ -21,6 +21,7 @@ CLAUSES = (
         "join",
         "connect",
         "broadcast",
+        "iterate",
         "explode",
         "where",
         "map",

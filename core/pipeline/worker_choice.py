@@ -58,6 +58,8 @@ def _list_objections(pipeline: Pipeline, folder: Path, processors: int) -> Itera
     """Yield the reasons for which one process is best."""
     if processors == 1:
         yield "there is one processor"
+    if any(step.iterate is not None for step in pipeline.steps.values()):
+        yield "a loop runs in one process"
     for source in pipeline.sources.values():
         side = source.connector.source
         if side is not None and not side.is_replayable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
 from headrace.core.pipeline.connector_spec import SinkInput
@@ -75,6 +76,9 @@ from headrace.core.plan.unordered_tables import warn_of_unordered_tables
 from headrace.core.plan.unread_parts import drop_unread_parts
 from headrace.core.plan.versions import VersionSteps
 
+if TYPE_CHECKING:
+    from headrace.core.plan.loops import LoopChecks
+
 
 def build_plan(
     loaded: LoadedPipeline, *, is_lasting: bool = True
@@ -86,6 +90,10 @@ def build_plan(
     """
     builder = PlanBuilder(loaded, is_lasting=is_lasting)
     parts = builder.build_parts()
+    while untimed := builder.find_untimed_loops():
+        untimed |= builder.untimed_loops
+        builder = PlanBuilder(loaded, is_lasting=is_lasting, untimed_loops=untimed)
+        parts = builder.build_parts()
     problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
     if any(problem.severity == "error" for problem in problems):
         return None, problems
@@ -108,11 +116,16 @@ class PlanBuilder:
         *,
         is_lasting: bool = True,
         keyless_joins: frozenset[str] = frozenset(),
+        untimed_loops: frozenset[str] = frozenset(),
     ) -> None:
-        """`keyless_joins` are the steps whose joins emit rows without a key."""
+        """`keyless_joins` are the steps whose joins emit rows without a key.
+
+        `untimed_loops` are the heads of loops whose rows lose their event time inside.
+        """
         self.loaded = loaded
         self.is_lasting = is_lasting
         self.keyless_joins = keyless_joins
+        self.untimed_loops = untimed_loops
         self.regrouped_joins: set[str] = set()
         """The full joins whose rows steps store by their key, although two may have the same."""
         self.pipeline: Pipeline = drop_unread_parts(loaded.pipeline)
@@ -130,6 +143,7 @@ class PlanBuilder:
         self.conversions = ConversionSteps(
             self.streams, self.known_columns, self.parts, self.producers
         )
+        self._loop_checks: LoopChecks | None = None
         self.versions = VersionSteps(self.streams, self.parts, self.producers)
 
     def build_parts(self) -> tuple[nodes.PlanPart, ...]:
@@ -146,6 +160,7 @@ class PlanBuilder:
                 self.parts[str(name)] = self._build_step(step)
             else:
                 self._build_query(step)
+        self._check_loops()
         sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
         sources = [part for part in self.parts.values() if isinstance(part, nodes.Source)]
         steps = [*self.versions.list_needed_steps(sinks)]
@@ -168,12 +183,35 @@ class PlanBuilder:
         keyless = self.keyless_joins
         for name in sorted(self.regrouped_joins):
             builder = PlanBuilder(
-                self.loaded, is_lasting=self.is_lasting, keyless_joins=keyless | {name}
+                self.loaded,
+                is_lasting=self.is_lasting,
+                keyless_joins=keyless | {name},
+                untimed_loops=self.untimed_loops,
             )
             rebuilt = builder.build_parts()
             if not any(each.severity == "error" for each in builder.report.problems):
                 keyless, parts = builder.keyless_joins, rebuilt
         return parts
+
+    def find_untimed_loops(self) -> frozenset[str]:
+        """Return the loops that were built with an event time which their rows lose inside."""
+        return frozenset(self._loop_checks.untimed_loops if self._loop_checks else ())
+
+    def _check_loops(self) -> None:
+        """Check the loops, of which all steps are built."""
+        if not any(step.iterate for step in self.pipeline.steps.values()):
+            return
+        from headrace.core.plan.loops import LoopChecks
+
+        for step in self.pipeline.steps.values():
+            if step.iterate is not None:
+                self.report.subject = format_subject(step)
+                self._get_columns(step.iterate.feedback)
+        parts = tuple(self.parts.values())
+        self._loop_checks = LoopChecks(
+            self.pipeline, parts, self.streams, self.known_columns, self.report
+        )
+        self._loop_checks.check()
 
     def _list_upstream(self, step: Step) -> list[str]:
         """Return the parts that a step reads from."""
@@ -245,7 +283,26 @@ class PlanBuilder:
             steps.update(built if each is step else {key: each})
         self.pipeline = replace(self.pipeline, steps=steps)
 
+    def _build_loop(self, step: Step) -> nodes.Step:
+        """Build the head of a loop."""
+        # Pipelines without loops start without this module.
+        from headrace.core.plan.loops import build_head
+
+        self.report.subject = format_subject(step)
+        check_parallelism(step, self.pipeline, self.report)
+        inputs = [(name, self._get_columns(name)) for name in step.input_streams]
+        is_timed = step.name not in self.untimed_loops
+        head, known = build_head(step, inputs, self.streams, self.report, may_be_timed=is_timed)
+        self._add_streams((stream, known) for stream in head.outputs)
+        return replace(
+            head,
+            parallelism=step.parallelism or self.pipeline.settings.parallelism,
+            slot=self._find_slot(step, step.input_streams),
+        )
+
     def _build_step(self, step: Step) -> nodes.Step:
+        if step.iterate is not None:
+            return self._build_loop(step)
         self.report.subject = format_subject(step)
         check_parallelism(step, self.pipeline, self.report)
         inputs = [(name, self._get_columns(name)) for name in step.input_streams]

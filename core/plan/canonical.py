@@ -214,9 +214,8 @@ def list_clause_texts(part: nodes.PlanPart) -> tuple[list[str], list[str]]:
         return [], []
     before, then = [f"from {', '.join(part.inputs)}"], list[str]()
     for operation in part.operations:
-        into = (
-            then if then or isinstance(operation, nodes.KeyedOperation | nodes.TwoSided) else before
-        )
+        is_stateful = isinstance(operation, nodes.KeyedOperation | nodes.TwoSided | nodes.Loop)
+        into = then if then or is_stateful else before
         into.extend(_operation_texts(operation))
     return before, then
 
@@ -273,6 +272,12 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             yield f"event time {canonicalize(text)}"
         case nodes.Route(branches):
             yield from (f"route {name} where {canonicalize(text)}" for name, _, text in branches)
+        case nodes.Loop(until=until, text=text):
+            yield f"iterate, feedback {operation.feedback}"
+            yield from () if until is None else (f"until {canonicalize(text)}",)
+            yield from (
+                () if operation.max_rounds is None else (f"max_rounds {operation.max_rounds}",)
+            )
         case nodes.Join():
             yield from _key_texts(operation)
             if isinstance(operation.matching, WindowMatch):

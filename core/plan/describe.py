@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from headrace.core.errors.rendering import format_size
 from headrace.core.expressions.typed import ColumnReference
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
@@ -24,6 +25,7 @@ from headrace.core.plan.join_descriptions import (
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.plan.nodes import (
     EVENT_TIME_VALUE,
+    ROUNDS_COLUMN,
     Aggregate,
     Apply,
     ChangeColumn,
@@ -36,6 +38,7 @@ from headrace.core.plan.nodes import (
     Join,
     KeyedOperation,
     Lookup,
+    Loop,
     Map,
     Operation,
     Over,
@@ -245,6 +248,20 @@ def _describe_source(source: Source) -> Iterator[str]:
         yield f"bad records: {_describe_on_error(source.on_error)}"
 
 
+def _describe_loop(loop: Loop) -> Iterator[str]:
+    """Yield the clauses of the head of a loop."""
+    yield f"rows of {loop.feedback} come back"
+    if loop.text:
+        yield f"a row leaves when {loop.text}"
+    if loop.has_rounds:
+        yield f"{ROUNDS_COLUMN} counts how often a row has come back"
+    if loop.max_rounds is not None:
+        yield f"a row that has come back {loop.max_rounds} times goes to over"
+    yield f"at most {format_size(loop.max_bytes)} of rows wait that came back, in each subtask"
+    if not loop.passes_watermarks:
+        yield "event time passes when the loop is empty"
+
+
 def _describe_on_error(on_error: str) -> str:
     return "skipped and counted" if on_error == "skip" else f"to {on_error}"
 
@@ -283,6 +300,8 @@ def _describe_operation(operation: Operation) -> Iterator[str]:
             for name, _, text in branches:
                 yield f"route {name} where {text}"
             yield "route else"
+        case Loop():
+            yield from _describe_loop(operation)
         case Join():
             yield from describe_join(operation)
         case Aggregate() | Apply() | Top() | Dedup() | Over() | Process() | ChangelogConversion():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from headrace.core.pipeline.clauses.iterate import Iterate
 from headrace.core.pipeline.model import Pipeline, Sink, Source, Step
 from headrace.core.pipeline.step_reader import is_pass_through
 from headrace.core.plan import nodes
@@ -83,10 +84,13 @@ def check_readers(
     read = {
         *misspelt_streams,
         *(n for step in steps for n in step.input_streams),
+        *(step.iterate.feedback for step in steps if step.iterate is not None),
         *(sink.from_ for sink in sinks),
     }
     for part, stream in list_declared_streams(pipeline):
         if stream in read or (isinstance(part, Step) and is_pass_through(part, part.keys_at)):
+            continue
+        if isinstance(part, Step) and part.iterate and _may_be_unread(part, part.iterate, stream):
             continue
         report.subject = format_subject(part)
         named = isinstance(part, Step) and stream.startswith(f"{part.name}.")
@@ -98,6 +102,15 @@ def check_readers(
         elif not named or stream.endswith(".else"):
             hint = f"add a sink with from: {stream}"
             report.add(f'nothing reads "{stream}"', stream.locate(), hint)
+
+
+def _may_be_unread(step: Step, iterate: Iterate, stream: str) -> bool:
+    """Whether an output of a loop needs no reader.
+
+    A row that has gone round too often fails the job then, and without `until` no row leaves.
+    """
+    is_over = stream == f"{step.name}.over"
+    return is_over or (stream == step.name and iterate.until is None)
 
 
 def check_parallelism(part: Step | Sink, pipeline: Pipeline, report: PlanProblems) -> None:

@@ -76,7 +76,9 @@ def _edge_lines(plan: Plan) -> Iterator[str]:
     chained = {pair for task in plan.tasks for pair in pairwise(task.parts)}
     for edge in plan.edges:
         inside = ", inside a task" if (edge.producer, edge.consumer) in chained else ""
-        yield f"    {edge.stream} > {edge.consumer}: {_describe_exchange(plan, edge)}{inside}"
+        back = ", back to the head of the loop" if edge.is_feedback else ""
+        exchange = _describe_exchange(plan, edge)
+        yield f"    {edge.stream} > {edge.consumer}: {exchange}{inside}{back}"
 
 
 def _describe_exchange(plan: Plan, edge: Edge) -> str:
@@ -102,7 +104,8 @@ def _format_mermaid(plan: Plan) -> str:
         lines.append("  end")
     for edge in plan.edges:
         label = _escape_mermaid(_format_edge_label(plan, edge))
-        lines.append(f'  {ids[edge.producer]} -->|"{label}"| {ids[edge.consumer]}')
+        arrow = "-.->" if edge.is_feedback else "-->"
+        lines.append(f'  {ids[edge.producer]} {arrow}|"{label}"| {ids[edge.consumer]}')
     return "\n".join(lines) + "\n"
 
 
@@ -123,7 +126,8 @@ def _format_dot(plan: Plan) -> str:
         lines.append("  }")
     for edge in plan.edges:
         ends = f"{_quote_dot(edge.producer)} -> {_quote_dot(edge.consumer)}"
-        lines.append(f"  {ends} [label={_quote_dot(_format_edge_label(plan, edge))}];")
+        style = ", style=dashed, constraint=false" if edge.is_feedback else ""
+        lines.append(f"  {ends} [label={_quote_dot(_format_edge_label(plan, edge))}{style}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -135,6 +139,8 @@ def _quote_dot(*lines: str) -> str:
 
 def _format_edge_label(plan: Plan, edge: Edge) -> str:
     exchange = _describe_exchange(plan, edge)
+    if edge.is_feedback:
+        exchange = f"{exchange}, back to the head of the loop"
     return exchange if edge.stream == edge.producer else f"{edge.stream}: {exchange}"
 
 

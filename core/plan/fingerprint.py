@@ -59,6 +59,7 @@ from headrace.core.plan.canonical import (
 from headrace.core.plan.formatting import format_changelog_suffix
 from headrace.core.plan.layout import (
     get_keyed_operation,
+    get_loop,
     get_two_input_operation,
 )
 from headrace.core.plan.nodes.matching import AsOfMatch, ChangelogMatch, ConnectedMatch, WindowMatch
@@ -192,6 +193,9 @@ def build_fingerprints(plan: nodes.Plan) -> Mapping[str, Fingerprint]:
 def _build_fingerprint(
     part: nodes.PlanPart, states: tuple[str, ...], plan: nodes.Plan
 ) -> Fingerprint:
+    if get_loop(part) is not None:
+        assert isinstance(part, nodes.Step)
+        return _build_loop_fingerprint(part, states)
     if (join := get_two_input_operation(part)) is not None:
         ordered = isinstance(part, nodes.Step) and any(
             stream.has_row_order for stream in part.main_outputs
@@ -216,6 +220,16 @@ def _build_fingerprint(
         and keyed.having is not None,
         emitted_columns=_list_emitted_columns(keyed),
     )
+
+
+def _build_loop_fingerprint(step: nodes.Step, states: tuple[str, ...]) -> Fingerprint:
+    """Return the fingerprint of a loop: the columns of the rows that go round."""
+    out = step.outputs[0]
+    columns = [f"{quote_name(field.name)} {field.type}" for field in out.schema]
+    columns += ["event time"] if out.has_event_time else []
+    columns += ["row order"] if out.has_row_order else []
+    text = f"iterate over rows of {', '.join(columns)}"
+    return Fingerprint((), "", text, {}, {}, {}, states, 0, "", has_having=False)
 
 
 def _build_join_fingerprint(

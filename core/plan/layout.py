@@ -8,14 +8,15 @@ append-only stream replace each other by a key reads them hashed by that key. Pa
 forward edge become one task if the reader has no other input and the writer no other reader: rows
 then pass from one to the next by a function call. A step that waits for the wall clock or for
 answers of a lookup, or that emits a row before its first input, begins a task, because only the
-first part of a task can do so. A part begins one as well if it is in another slot than its input,
-or if its pipeline says `chain: false`.
+first part of a task can do so. The head of a loop is a task of its own. A part begins one as well
+if it is in another slot than its input, or if its pipeline says `chain: false`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeGuard
 
 from headrace.core.api.splits import SubtaskId
@@ -28,6 +29,7 @@ from headrace.core.plan.nodes import (
     Edge,
     KeyedOperation,
     Lookup,
+    Loop,
     PlanPart,
     Process,
     Project,
@@ -77,7 +79,7 @@ def build_edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
     parts = tuple(parts)
     writers = {s.name: part for part in parts if not isinstance(part, Sink) for s in part.outputs}
     streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
-    return tuple(
+    forward = (
         _build_side_edge(streams[name], writers[name], part, at)
         if get_two_input_operation(part)
         else _build_edge(streams[name], writers[name], part)
@@ -85,6 +87,12 @@ def build_edges(parts: Iterable[PlanPart]) -> tuple[Edge, ...]:
         for at, name in enumerate(get_input_streams(part))
         if name in writers
     )
+    back = (
+        replace(_build_edge(streams[loop.feedback], writers[loop.feedback], part), side=1)
+        for part in parts
+        if (loop := get_loop(part)) is not None and loop.feedback in writers
+    )
+    return (*forward, *(replace(edge, is_feedback=True) for edge in back))
 
 
 def get_two_input_operation(part: PlanPart) -> TwoSided | None:
@@ -156,6 +164,12 @@ def get_lookup(part: PlanPart) -> Lookup | None:
     return next((each for each in part.operations if isinstance(each, Lookup)), None)
 
 
+def get_loop(part: PlanPart) -> Loop | None:
+    """Return the operation of a step that is the head of a loop; None for other parts."""
+    first = part.operations[0] if isinstance(part, Step) and part.operations else None
+    return first if isinstance(first, Loop) else None
+
+
 def _get_input_key(step: PlanPart, keyed: KeyedOperation) -> tuple[ComputedColumn, ...]:
     """Return the key over the step's input columns, with earlier projections substituted."""
     assert isinstance(step, Step)
@@ -190,10 +204,18 @@ def uses_wall_clock(part: PlanPart) -> bool:
     )
 
 
+def has_clock_timers(part: PlanPart) -> bool:
+    """Whether a part is a class with timers by the wall clock."""
+    operations = part.operations if isinstance(part, Step) else ()
+    bodies = filter(None, map(nodes.find_process_body, operations))
+    return any(timer.processing for body in bodies for _, timer in body.timers)
+
+
 def build_tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task, ...]:
     """Return the tasks, each with its parts in the order in which rows pass them."""
     edges = tuple(edges)
     parts = tuple(parts)
+    heads = {part.name for part in parts if get_loop(part) is not None}
     slots = {part.name: part.slot for part in parts}
     own = {part.name for part in parts if begins_task(part)}
     readers = Counter(edge.producer for edge in edges)
@@ -205,6 +227,7 @@ def build_tasks(parts: Iterable[PlanPart], edges: Iterable[Edge]) -> tuple[Task,
         and readers[edge.producer] == 1
         and read[edge.consumer] == 1
         and edge.consumer not in own
+        and edge.producer not in heads
         and slots[edge.producer] == slots[edge.consumer]
     }
     chains: dict[str, list[PlanPart]] = {}
@@ -245,7 +268,7 @@ def find_origins(plan: nodes.Plan) -> Mapping[str, tuple[frozenset[tuple[str, in
 
 def list_timed_edges(plan: nodes.Plan, name: str) -> list[Edge]:
     """Return the edges to a part; those without event time only if none of a join's has it."""
-    edges = [edge for edge in plan.edges if edge.consumer == name]
+    edges = [edge for edge in plan.edges if edge.consumer == name and not edge.is_feedback]
     timed = [edge for edge in edges if plan.streams[edge.stream].has_event_time]
     return timed if timed and get_two_input_operation(plan.part(name)) else edges
 
@@ -256,4 +279,5 @@ def begins_task(part: PlanPart) -> bool:
         return True
     keyed = get_keyed_operation(part)
     emits_first = isinstance(keyed, nodes.Aggregate) and keyed.emits_empty
-    return emits_first or uses_wall_clock(part) or get_lookup(part) is not None
+    waits = uses_wall_clock(part) or get_lookup(part) is not None
+    return emits_first or waits or get_loop(part) is not None

@@ -68,6 +68,12 @@ def list_main_outputs(step: Step) -> Iterator[Text]:
     """Yield the names of a step's main outputs, each at the position that defines it."""
     for name, _ in (step.process.outputs or ()) if step.process else ():
         yield _make_name(f"{step.name}.{name}", name)
+    if step.iterate is not None:
+        yield step.name
+        yield _make_name(f"{step.name}.loop", step.keys_at["iterate"])
+        if step.iterate.max_rounds is not None:
+            yield _make_name(f"{step.name}.over", step.keys_at["iterate"])
+        return
     if step.route is None:
         yield step.name
         return

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from headrace.core.expressions.typed import find_columns, is_fallible
-from headrace.core.plan.layout import get_input_streams, get_two_input_operation
+from headrace.core.plan.layout import get_input_streams, get_loop, get_two_input_operation
 from headrace.core.plan.nodes import (
     CHANGE_COLUMNS,
     RANK_COLUMN,
@@ -31,6 +31,7 @@ from headrace.core.plan.nodes import (
     JoinSide,
     KeyedOperation,
     Lookup,
+    Loop,
     Map,
     Operation,
     Over,
@@ -60,6 +61,8 @@ def push_down(parts: Iterable[PlanPart]) -> tuple[PlanPart, ...]:
     parts = tuple(parts)
     streams = {s.name: s for part in parts if not isinstance(part, Sink) for s in part.outputs}
     needed: dict[str, set[str]] = defaultdict(set)
+    for loop in filter(None, map(get_loop, parts)):
+        needed[loop.feedback].update(streams[loop.feedback].schema.names)
     reduced: list[PlanPart] = []
     for part in reversed(parts):
         wanted: NeededColumns = None
@@ -197,7 +200,7 @@ def _get_input_columns(operation: Operation, wanted: set[str]) -> set[str] | Non
             return set().union(*(find_columns(column.value) for column in operation.columns))
         case Route(branches):
             return wanted.union(*(find_columns(condition) for _, condition, _ in branches))
-        case Map() | Process():
+        case Map() | Process() | Loop():
             return None
         case Lookup(key=on):
             return (wanted - {*operation.added_schema.names}) | _get_key_columns(on)

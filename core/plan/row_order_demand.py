@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from headrace.core.expressions.typed import is_random
 from headrace.core.plan.changelog import is_table_window
+from headrace.core.plan.layout import get_loop
 from headrace.core.plan.nodes import (
     Aggregate,
     Apply,
@@ -43,9 +44,16 @@ def mark_ordered_streams(
     """
     parts = tuple(parts)
     ordered: set[str] = set()
-    for part in reversed(parts):
-        if isinstance(part, Step) and _requires_row_order(part, ordered, needs or needs_row_order):
-            ordered.update(part.inputs)
+    found = -1
+    while len(ordered) > found:  # again for a loop, whose steps inside are readers of its head
+        found = len(ordered)
+        for part in reversed(parts):
+            if not isinstance(part, Step):
+                continue
+            if _requires_row_order(part, ordered, needs or needs_row_order):
+                ordered.update(part.inputs)
+                if (loop := get_loop(part)) is not None:
+                    ordered.update((loop.feedback, *(stream.name for stream in part.outputs)))
     return tuple(_mark_outputs(part, ordered) for part in parts) if ordered else parts
 
 

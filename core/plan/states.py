@@ -13,6 +13,7 @@ from headrace.core.expressions.typed import ColumnReference, walk
 from headrace.core.plan.layout import (
     get_input_streams,
     get_keyed_operation,
+    get_loop,
     get_two_input_operation,
 )
 from headrace.core.plan.nodes import (
@@ -20,6 +21,7 @@ from headrace.core.plan.nodes import (
     Apply,
     ChangelogConversion,
     ChangeOrder,
+    ComputedColumn,
     Dedup,
     Explode,
     Join,
@@ -64,6 +66,9 @@ EMITTED_STATE = "emitted"
 NEWEST_STATE = "newest"
 """The name of the runs with the time of the newest row of each group that expires."""
 
+LOOP_STATE = "loop"
+"""The name of the entries with the rows of a loop that were on their way back at a checkpoint."""
+
 HELD_ROWS, HELD_RIGHT_ROWS, EVENT_TIMERS, WALL_CLOCK_TIMERS = "held", "held_right", "due", "waits"
 """The names of the states in which rows and timers of a user-defined class wait."""
 
@@ -100,7 +105,13 @@ class StepStateSummary:
 def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
     """Return the state of a part, if it is a step with state."""
     keyed, join = get_keyed_operation(part), get_two_input_operation(part)
-    if join is not None:
+    by: tuple[ComputedColumn, ...]
+    states: tuple[StateDescription, ...]
+    if get_loop(part) is not None:
+        assert isinstance(part, Step)
+        columns = tuple((field.name, str(field.type)) for field in part.outputs[0].schema)
+        states, by = (StateDescription(LOOP_STATE, "entries", columns),), ()
+    elif join is not None:
         states = tuple(_list_join_states(join))
         by = () if isinstance(join.matching, BroadcastMatch) else join.left.key
     else:

@@ -25,7 +25,7 @@ from typing import Any
 from headrace.core.aggregates.user_aggregates import select_user_calls
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
+from headrace.core.plan.layout import get_keyed_operation, get_loop, get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Window
 from headrace.core.plan.states import get_read_columns, get_step_state, get_stored_columns
@@ -51,6 +51,16 @@ def _describe_step(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
         return _describe_connected(join, join.matching.body)
     if join is not None:
         return _describe_join_step(step, join, plan)
+    if get_loop(step) is not None:
+        return {
+            "key": [],
+            "timed": step.outputs[0].has_event_time,
+            "columns": {},
+            "of": {field.name: str(field.type) for field in step.outputs[0].schema},
+            "top": None,
+            "window": None,
+            "process": None,
+        }
     assert keyed is not None, "it keeps something"
     return _describe_keyed(step, keyed, plan)
 

@@ -6,6 +6,7 @@
                       next batch or watermark
     LatencyMarker     the time at which it left its source, for the latency to each sink
     EndOfStream       the last element of a channel
+    LoopMarker        separates the rows that a loop had before a wave from those after it
 
 A control element never overtakes a batch. Whether a stream carries facts or a changelog is a
 property of the plan; a batch of upserts has the hidden column `_delete`, one of retractions
@@ -119,7 +120,32 @@ class EndOfStream:
     is_drained: bool = False
 
 
-ControlElement: TypeAlias = WatermarkElement | IdleMarker | LatencyMarker | Barrier | EndOfStream
+@dataclass(frozen=True, slots=True)
+class LoopMarker:
+    """The marker of a wave that goes round in a loop once.
+
+    Every row that was in the loop when its head sent the marker comes back before the marker does.
+    On its way the marker collects what else may bring rows into the loop.
+    """
+
+    loop: str
+    """The step that is the head of the loop."""
+    wave: int
+    is_waiting: bool = False
+    """Whether a step inside waits for the wall clock, and may emit rows then."""
+    is_open: bool = False
+    """Whether an input from outside of the loop has not ended."""
+    outside_us: int = MAX_WATERMARK_US
+    """The lowest watermark of inputs from outside of the loop."""
+
+
+ControlElement: TypeAlias = (
+    WatermarkElement | IdleMarker | LatencyMarker | Barrier | EndOfStream | LoopMarker
+)
+
+
+SEPARATORS = (Barrier, EndOfStream, LoopMarker)
+"""The elements that no batch and no watermark of a channel passes, in either direction."""
 
 
 Element: TypeAlias = Batch | ControlElement

@@ -16,13 +16,14 @@ from headrace.core.api.sinks import SinkCoordinator, WriterFactory
 from headrace.core.api.sources import ReaderFactory, SourceCoordinator
 from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state import Document
+from headrace.core.coordination.loop_waves import LoopWaves
 from headrace.core.coordination.split_assignment import SplitAssigner
 from headrace.core.coordination.watermark_alignment import WatermarkAlignment
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.operators.lookup.client import LookupClient
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
-from headrace.core.plan.layout import enumerate_subtasks, get_lookup
+from headrace.core.plan.layout import enumerate_subtasks, get_lookup, get_loop
 from headrace.core.types.lazy_dataclass import dataclass
 
 
@@ -226,6 +227,15 @@ def build_split_assigners(plan: nodes.Plan, ends: OpenConnectors) -> dict[str, S
         if source := ends.sources.get(task.parts[0]):
             dealings[task.parts[0]] = SplitAssigner(ids, source.discovery_interval_s is not None)
     return dealings
+
+
+def build_loop_waves(plan: nodes.Plan) -> tuple[LoopWaves, ...]:
+    """Return the waves of the loops."""
+    return tuple(
+        LoopWaves(task.parts[0], ids)
+        for task, ids in enumerate_subtasks(plan)
+        if get_loop(plan.part(task.parts[0])) is not None
+    )
 
 
 def build_watermark_alignments(plan: nodes.Plan) -> dict[str, WatermarkAlignment]:

@@ -20,9 +20,11 @@ from headrace.core.coordination.messages import (
     WatermarkReport,
 )
 from headrace.core.dataflow.channel import Channel, ChannelBounds, OutputChannel
+from headrace.core.dataflow.feedback_channel import FeedbackChannel
 from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.dataflow.latency import LatencyRecorder
 from headrace.core.dataflow.lookup_task import LookupTask
+from headrace.core.dataflow.loop_task import LoopTask
 from headrace.core.dataflow.operator_factory import (
     OperatorContext,
     SubtaskOperators,
@@ -32,12 +34,16 @@ from headrace.core.dataflow.operator_factory import (
 from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput, run_task
 from headrace.core.dataflow.output_edges import OutputEdge, share_partitioners
 from headrace.core.dataflow.snapshotter import Snapshotter
+from headrace.core.operators.loop_head import LoopHead
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import (
     enumerate_subtasks,
     find_origins,
+    get_loop,
+    has_clock_timers,
     list_timed_edges,
 )
+from headrace.core.plan.loop_bodies import list_inner_streams
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.sources.watermarks import build_watermark_generator
 from headrace.core.types.lazy_dataclass import dataclass
@@ -96,6 +102,8 @@ class Subtask:
     now_us: Callable[[], int]
     lookup_task: LookupTask | None = None
     """Runs the subtask if its first step is a lookup."""
+    loop_task: LoopTask | None = None
+    """Runs the subtask if it is at the head of a loop."""
 
     async def run(self) -> Snapshot:
         """Process all elements, from the first to the end; return the final snapshot.
@@ -106,6 +114,8 @@ class Subtask:
             await self.source_task.run()
         elif self.lookup_task is not None:
             await self.lookup_task.run()
+        elif self.loop_task is not None:
+            await self.loop_task.run()
         else:
             assert self.gate is not None
             await run_task(self.gate, self.inputs, self.operator_task, self.now_us)
@@ -126,6 +136,8 @@ class Subtask:
             await self.operator_task.snapshotter.close()
         if self.operator_task.output.writer is not None:
             await self.operator_task.output.writer.close()
+        if self.loop_task is not None:
+            self.loop_task.close()
         self.operators.close()
 
 
@@ -160,8 +172,16 @@ class ChannelEnds:
 
 def build_channels(plan: nodes.Plan, bounds: ChannelBounds) -> ChannelEnds:
     """Build the channels of a plan whose subtasks are all in this process."""
-    channels = {key: Channel(bounds) for key, _, _ in list_channels(plan)}
+    channels = {key: _build_channel(plan, key, bounds) for key, _, _ in list_channels(plan)}
     return ChannelEnds(channels, channels)
+
+
+def _build_channel(plan: nodes.Plan, key: ChannelKey, bounds: ChannelBounds) -> Channel:
+    edge = plan.edges[key[0]]
+    loop = get_loop(plan.part(edge.consumer)) if edge.is_feedback else None
+    if loop is None:
+        return Channel(bounds)
+    return FeedbackChannel(edge.consumer, loop.max_bytes, bounds)
 
 
 class SubtaskBuilder:
@@ -280,7 +300,8 @@ class SubtaskBuilder:
         compiled: SubtaskOperators,
         restored: RestoredState,
     ) -> Subtask:
-        first, last_part = self.plan.part(task.parts[0]), self.plan.part(task.parts[-1])
+        task_parts = [self.plan.part(name) for name in task.parts]
+        first, last_part = task_parts[0], task_parts[-1]
         output = self._build_output(
             task, last_part, id.index, restored.writers.get(last_part.name, ())
         )
@@ -290,6 +311,7 @@ class SubtaskBuilder:
             first, operator_task, lambda at_us: send(WatermarkReport(id, at_us))
         )
         inputs, gate = self._build_gate(first, id.index)
+        operator_task.has_clock_timers = any(map(has_clock_timers, task_parts))
         subtask = Subtask(
             id=id,
             task=task,
@@ -309,8 +331,25 @@ class SubtaskBuilder:
                 compiled.chain_before_lookup,
                 self._bounds.rows,
             )
+        if compiled.loop_head is not None:
+            subtask.loop_task = self._build_loop_task(subtask, first, compiled.loop_head, send)
         operator_task.collect_counts = lambda: collect_counters(subtask, self.plan)
         return subtask
+
+    def _build_loop_task(
+        self,
+        subtask: Subtask,
+        step: nodes.PlanPart,
+        head: LoopHead,
+        send: Callable[[CoordinatorEvent], None],
+    ) -> LoopTask:
+        """Build what runs a subtask at the head of a loop."""
+        loop = get_loop(step)
+        assert isinstance(step, nodes.Step) and loop is not None and subtask.gate is not None
+        _, feedback_gate = self._build_gate(step, subtask.id.index, feedback=True)
+        return LoopTask(
+            subtask.id, step, loop, subtask.gate, feedback_gate, head, subtask.operator_task, send
+        )
 
     def _build_snapshotter(
         self,
@@ -348,21 +387,30 @@ class SubtaskBuilder:
         )
 
     def _build_gate(
-        self, first: nodes.PlanPart, index: int
+        self, first: nodes.PlanPart, index: int, *, feedback: bool = False
     ) -> tuple[tuple[tuple[str, int], ...], InputGate]:
-        """Build the gate of a subtask, with the stream and the side of each of its channels."""
+        """Build the gate of a subtask, with the stream and the side of each of its channels.
+
+        With `feedback` it is that of the rows that come back to the head of a loop.
+        """
         edges, origins = self.plan.edges, find_origins(self.plan)
         into = [
             (edges[at], writer, channel)
             for (at, writer, reader), channel in self._channels.inputs.items()
             if reader == index and edges[at].consumer == first.name
+            if edges[at].is_feedback is feedback
         ]
+        inside = {
+            loop: frozenset(at for at, (edge, *_) in enumerate(into) if edge.stream in streams)
+            for loop, streams in list_inner_streams(self.plan, first.name, feedback=feedback)
+        }
         timed = list_timed_edges(self.plan, first.name)
         gate = InputGate(
             [channel for *_, channel in into],
             aligned=self._is_aligned,
             timeless=frozenset(at for at, (edge, *_) in enumerate(into) if edge not in timed),
             origins=[origins[edge.producer][writer] for edge, writer, _ in into],
+            loop_inputs=inside,
         )
         return tuple((edge.stream, edge.side) for edge, *_ in into), gate
 

@@ -13,10 +13,12 @@ from headrace.core.api.taps import TapRequest
 from headrace.core.coordination.messages import (
     AssignSplits,
     AttemptCancelled,
+    BeginLoopWave,
     Cancel,
     CoordinatorEvent,
     Deploy,
     PauseSources,
+    ReleaseLoopTime,
     SetDriftLimit,
     StopSources,
     SubtaskFailed,
@@ -24,6 +26,7 @@ from headrace.core.coordination.messages import (
     TriggerCheckpoint,
     WorkerCommand,
 )
+from headrace.core.dataflow.loop_task import LoopTask
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.worker.report import WorkerReport, collect_report
 from headrace.core.worker.subtask_builder import Subtask, SubtaskBuilder
@@ -46,6 +49,7 @@ class Worker:
         self._tap_sampler = tap_sampler
         self._tasks: dict[asyncio.Task[None], SubtaskId] = {}
         self._source_tasks: dict[SubtaskId, SourceTask] = {}
+        self._loop_tasks: dict[SubtaskId, LoopTask] = {}
         self._attempt = 0
         self.subtasks: dict[SubtaskId, Subtask] = {}
 
@@ -76,6 +80,14 @@ class Worker:
             case TriggerCheckpoint(number):
                 for source_task in self._source_tasks.values():
                     source_task.trigger_checkpoint(number)
+                for loop_task in self._loop_tasks.values():
+                    loop_task.trigger_checkpoint(number)
+            case BeginLoopWave(_, subtasks, wave):
+                for subtask in subtasks:
+                    self._loop_tasks[subtask].begin_wave(wave)
+            case ReleaseLoopTime(_, subtasks):
+                for subtask in subtasks:
+                    self._loop_tasks[subtask].release_time(message)
             case PauseSources():
                 for source_task in self._source_tasks.values():
                     source_task.halt()
@@ -94,6 +106,8 @@ class Worker:
             self._tap_sampler.install(subtask)
             if subtask.source_task is not None:
                 self._source_tasks[subtask.id] = subtask.source_task
+            if subtask.loop_task is not None:
+                self._loop_tasks[subtask.id] = subtask.loop_task
             self._tasks[asyncio.create_task(self._run_subtask(subtask))] = subtask.id
 
     async def _run_subtask(self, subtask: Subtask) -> None:

@@ -27,6 +27,12 @@ from headrace.core.plan.nodes.keyed import (
     Top,
     WindowedOperation,
 )
+from headrace.core.plan.nodes.loops import (
+    ROUNDS_COLUMN,
+    Loop,
+    name_loop_stream,
+    name_over_stream,
+)
 from headrace.core.plan.nodes.parts import (
     BEFORE_PREFIX,
     CHANGE_COLUMNS,
@@ -71,6 +77,7 @@ __all__ = [
     "EVENT_TIME_VALUE",
     "IS_OLD_ROW",
     "RANK_COLUMN",
+    "ROUNDS_COLUMN",
     "WATERMARK_VALUE",
     "WINDOW_BOUNDS",
     "Aggregate",
@@ -93,6 +100,7 @@ __all__ = [
     "KeyedOperation",
     "Lookup",
     "LookupColumn",
+    "Loop",
     "Map",
     "Operation",
     "Over",
@@ -119,4 +127,6 @@ __all__ = [
     "WeightConversion",
     "WindowedOperation",
     "find_process_body",
+    "name_loop_stream",
+    "name_over_stream",
 ]

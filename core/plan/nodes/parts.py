@@ -12,6 +12,7 @@ from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.pipeline.model import DEFAULT_SLOT, Watermark
 from headrace.core.plan.nodes.joins import Join, TwoSided
 from headrace.core.plan.nodes.keyed import KeyedOperation, Process, ProcessBody
+from headrace.core.plan.nodes.loops import Loop
 from headrace.core.plan.nodes.matching import ConnectedMatch
 from headrace.core.plan.nodes.rows import (
     ChangeColumn,
@@ -41,6 +42,7 @@ Operation: TypeAlias = (
     | ChangeColumn
     | WeightConversion
     | RowTime
+    | Loop
     | KeyedOperation
     | TwoSided
 )
@@ -72,6 +74,9 @@ class Edge:
     key: tuple[ComputedColumn, ...] = ()
     side: int = 0
     """The input of a step with two inputs: 0 is the left one, 1 the right one."""
+    is_feedback: bool = False
+    """Whether its rows come back to the head of a loop; it is no input of that step, whose side is
+    1 for them."""
 
 
 @dataclass(frozen=True, slots=True)

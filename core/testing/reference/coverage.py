@@ -14,6 +14,8 @@ from headrace.core.aggregates.over_calls import RankCall
 from headrace.core.api.user_code import UserCode
 from headrace.core.expressions.typed import ProcessingTime, RandomBits
 from headrace.core.plan import nodes
+from headrace.core.plan.layout import get_loop
+from headrace.core.plan.loop_bodies import find_loop_bodies, sort_for_rounds
 from headrace.core.plan.nodes.matching import (
     AsOfMatch,
     BroadcastMatch,
@@ -52,17 +54,38 @@ class CoverageFinder:
     def find(self) -> frozenset[str]:
         """Return the names of the streams."""
         found = dict[str, KnownRows]()
-        for part in self.plan:
+        for part in sort_for_rounds(self.plan):
             match part:
                 case nodes.Source() if not _has_unknown_values((part.times, part.time_condition)):
                     is_single = self.split_counts.get(part.name, 1) == 1
                     found[part.name] = KnownRows(is_single, has_watermark=part.table is None)
+                case nodes.Step() if get_loop(part) is not None:
+                    if self._knows_loop(part, found):
+                        rows = KnownRows(has_order=False, has_watermark=False)
+                        found |= {stream.name: rows for stream in part.outputs}
                 case nodes.Step() if all(name in found for name in part.inputs):
                     inputs = [found[name] for name in part.inputs]
                     if (known := self._follow_step(part, inputs)) is not None:
                         names = {stream.name for stream in part.outputs} - {part.on_error}
                         found |= dict.fromkeys(names, known)
         return frozenset(found)
+
+    def _knows_loop(self, head: nodes.Step, found: Mapping[str, KnownRows]) -> bool:
+        """Whether the rows of a loop are known: those of all steps inside have to be."""
+        if _has_unknown_values(head.operations) or not all(name in found for name in head.inputs):
+            return False
+        inside = {
+            nodes.name_loop_stream(head.name): KnownRows(has_order=False, has_watermark=False)
+        }
+        for step in find_loop_bodies(self.plan)[head.name].values():
+            streams = {**found, **inside}
+            if not all(name in streams for name in step.inputs):
+                return False
+            known = self._follow_step(step, [streams[name] for name in step.inputs])
+            if known is None:
+                return False
+            inside |= {stream.name: known for stream in step.outputs}
+        return True
 
     def _follow_step(self, step: nodes.Step, inputs: Collection[KnownRows]) -> KnownRows | None:
         """Return the facts about the output of a step; None: its rows are not known."""

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
+from functools import partial
 from typing import TypeAlias
 
 from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.operators.dead_letters import from_failed_rows
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import get_two_input_operation
+from headrace.core.plan.layout import get_loop, get_two_input_operation
+from headrace.core.plan.loop_bodies import find_loop_bodies, sort_for_rounds
 from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, IntervalMatch
 from headrace.core.plan.row_expressions import find_fallible_expressions
 from headrace.core.testing.reference.joins import join_rows
@@ -29,6 +31,7 @@ from headrace.core.testing.reference.keyed_steps import (
     remove_duplicates,
 )
 from headrace.core.testing.reference.lookup_tables import look_up_rows
+from headrace.core.testing.reference.loops import run_rounds
 from headrace.core.testing.reference.over import compute_over
 from headrace.core.testing.reference.process_classes import FAILED, run_process
 from headrace.core.testing.reference.rows import Rows, TimedRow, Value, convert_time, evaluate
@@ -61,19 +64,30 @@ def interpret(
     """
     course = Course(in_time, every_firing, timeline)
     streams: dict[str, Rows] = {name: [] for name in plan.streams}  # no row is bad
-    for number, part in enumerate(plan):
+    numbers = {part.name: number for number, part in enumerate(plan)}
+    for part in sort_for_rounds(plan):
         if isinstance(part, nodes.Sink):
             streams[part.name] = streams[part.input]
         elif only is not None and not any(stream.name in only for stream in part.outputs):
             continue
         elif isinstance(part, nodes.Source):
             arrivals = timeline.arrivals.get(part.name, ())
+            number = numbers[part.name]
             streams[part.name] = read_source(part, number, inputs[part.name], arrivals)
+        elif (loop := get_loop(part)) is not None:
+            body = find_loop_bodies(plan)[part.name]
+            streams |= run_rounds(part, loop, body, streams, partial(_run_step, inputs, course))
         else:
-            tables = inputs.get(part.name, ())
-            step = StepInterpreter(part, tables[0] if tables else (), course)
-            streams |= step.run(streams)
+            streams |= _run_step(inputs, course, part, streams)
     return streams
+
+
+def _run_step(
+    inputs: Inputs, course: Course, step: nodes.Step, streams: Mapping[str, Rows]
+) -> dict[str, Rows]:
+    """Return the rows of each output of a step."""
+    tables = inputs.get(step.name, ())
+    return StepInterpreter(step, tables[0] if tables else (), course).run(streams)
 
 
 @dataclass(slots=True)

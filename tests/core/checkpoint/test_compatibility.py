@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.core.checkpoint.manifest import PartDescription
+from headrace.core.checkpoint.part_changes import find_upstream_parts
 from tests.support.paths import EXPIRING_CLASSES as CLASSES
 from tests.support.paths import WINDOW_CODE
 from tests.support.runtime.changed_pipelines import (
@@ -366,3 +368,17 @@ class TestUpstream:
     def test_later_steps_are_not_upstream(self, tmp_path: Path) -> None:
         now = pipeline(SUMS + ", having: n > 2, select: [k, n]")
         assert self.upstream(tmp_path, pipeline(SUMS), now) == ()
+
+
+def test_all_steps_of_a_loop_are_upstream_of_each_other() -> None:
+    def describe(*producers: str) -> PartDescription:
+        return PartDescription(1, producers, "", (), ())
+
+    parts = {
+        "rows": describe(),
+        "tries": describe("rows", "once"),
+        "once": describe("tries"),
+        "out": describe("tries"),
+    }
+    assert find_upstream_parts("tries", parts) == {"rows", "once"}
+    assert find_upstream_parts("out", parts) == {"rows", "tries", "once"}

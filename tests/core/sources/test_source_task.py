@@ -83,7 +83,9 @@ class Seen(TaskOutput):
         at = asyncio.get_running_loop().time() - self.start
         self.batches.append((round(at, 6), frame["x"].to_list()))
 
-    async def send_control(self, mark: ControlElement) -> None:
+    async def send_control(
+        self, mark: ControlElement, streams: Collection[str] | None = None
+    ) -> None:
         """Ignore control elements."""
 
 

@@ -1,0 +1,274 @@
+"""The heads of loops in a plan, and the rules for the steps inside.
+
+The plan is built without the edges back, so a head is typed before the step whose rows come back to
+it. `check_loops` compares the two when all steps are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+
+from headrace.core.expressions.typed import find_inputs, is_fallible
+from headrace.core.pipeline.clauses.iterate import Iterate
+from headrace.core.pipeline.model import Pipeline, Step
+from headrace.core.pipeline.text import Text
+from headrace.core.plan import nodes
+from headrace.core.plan.changelog import describe_kind
+from headrace.core.plan.columns import KnownColumns, PlanProblems, type_condition
+from headrace.core.plan.loop_bodies import find_steps_between, list_loops
+from headrace.core.plan.nodes.matching import (
+    BroadcastMatch,
+    ChangelogMatch,
+    ConnectedMatch,
+    IntervalMatch,
+    TableMatch,
+)
+from headrace.core.plan.nodes.windows import Count, Ttl
+from headrace.core.plan.unions import unite_columns
+from headrace.core.types.data_types import BIGINT, Schema
+from headrace.core.types.data_types import Field as Column
+from headrace.core.types.lazy_dataclass import dataclass
+
+
+def build_loop(
+    step: Step,
+    iterate: Iterate,
+    inputs: Sequence[tuple[Text, KnownColumns]],
+    report: PlanProblems,
+) -> tuple[KnownColumns, nodes.Loop]:
+    """Return the columns of the rows of a loop, and the operation of its head."""
+    known = unite_columns(inputs, report)
+    columns = [replace(column, nullable=True) for column in known.schema]
+    if iterate.rounds:
+        if nodes.ROUNDS_COLUMN in known.schema:
+            message = f'iterate.rounds: there is a column "{nodes.ROUNDS_COLUMN}" already'
+            report.add(message, step.keys_at["iterate"].locate(), "rename it in an earlier step")
+        else:
+            columns.append(Column(nodes.ROUNDS_COLUMN, BIGINT))
+    known = replace(known, schema=Schema(tuple(columns)), has_row_place=False)
+    until = None if iterate.until is None else type_condition(iterate.until, known, report)
+    if until is not None and iterate.until is not None and is_fallible(until):
+        hint = "compute it in a step inside, whose on_error applies to the row"
+        report.add("iterate.until: it may fail for a row", iterate.until.locate(), hint)
+    if until is not None and iterate.until is not None and not find_inputs(until):
+        message = "iterate.until: it is the same for every row: they leave at once, or never"
+        report.add(message, iterate.until.locate(), "compare a column, as in until: n > 10")
+    loop = nodes.Loop(
+        until,
+        "" if iterate.until is None else iterate.until.printable,
+        str(iterate.feedback),
+        iterate.rounds,
+        iterate.max_rounds,
+        iterate.max_in_loop,
+        iterate.watermark == "pass",
+    )
+    return known, loop
+
+
+def build_head(
+    step: Step,
+    inputs: Sequence[tuple[Text, KnownColumns]],
+    streams: Mapping[str, nodes.Stream],
+    report: PlanProblems,
+    *,
+    may_be_timed: bool,
+) -> tuple[nodes.Step, KnownColumns]:
+    """Return the head of a loop, and the columns of its rows.
+
+    `may_be_timed`: the rows do not lose their event time inside.
+    """
+    assert step.iterate is not None
+    known, loop = build_loop(step, step.iterate, inputs, report)
+    found = [(name, streams[name]) for name in step.input_streams if name in streams]
+    for name, stream in found:
+        if not isinstance(stream.kind, nodes.Append):
+            message = f'iterate does not take the rows of "{name}", which replace each other'
+            report.add(message, name.locate(), "a map with changes: true makes rows of changes")
+    timed = may_be_timed and all(stream.has_event_time for _, stream in found)
+    names = [str(step.name), nodes.name_loop_stream(step.name)]
+    if step.iterate.max_rounds is not None:
+        names.append(nodes.name_over_stream(step.name))
+    head = nodes.Step(
+        name=str(step.name),
+        inputs=tuple(str(streams[n].name if n in streams else n) for n in step.input_streams),
+        operations=(loop,),
+        on_error="fail",
+        outputs=tuple(nodes.Stream(n, known.schema, nodes.Append(), timed) for n in names),
+        parallelism=1,
+        may_chain=step.chain,
+    )
+    return head, known
+
+
+@dataclass(slots=True)
+class LoopChecks:
+    """The checks of the loops of a plan, when all of its steps are built."""
+
+    pipeline: Pipeline
+    parts: Sequence[nodes.Source | nodes.Step]
+    streams: Mapping[str, nodes.Stream]
+    known_columns: Mapping[str, KnownColumns]
+    report: PlanProblems
+    untimed_loops: set[str] = field(default_factory=set)
+    """The loops whose rows lose their event time inside."""
+
+    def check(self) -> None:
+        """Report what is wrong with the loops."""
+        for head, loop in list_loops(self.parts):
+            step = self.pipeline.steps[head.name]
+            assert step.iterate is not None
+            self.report.subject = f'step "{head.name}"'
+            if self._check_process_count(step):
+                self._check_loop(step, step.iterate, head, loop)
+
+    def _check_process_count(self, step: Step) -> bool:
+        count = self.pipeline.settings.workers
+        if not isinstance(count, int) or count == 1:
+            return True
+        message = f"a loop runs in one process, but settings.workers is {count}"
+        self.report.add(message, step.keys_at["iterate"].locate(), "leave out workers")
+        return False
+
+    def _check_loop(self, step: Step, iterate: Iterate, head: nodes.Step, loop: nodes.Loop) -> None:
+        back = self.streams.get(loop.feedback)
+        if back is None:
+            return  # the name is reported elsewhere
+        place, inside = iterate.feedback.locate(), nodes.name_loop_stream(head.name)
+        body = find_steps_between(self.parts, [inside], loop.feedback)
+        if not body:
+            message = f'iterate.feedback: the rows of "{loop.feedback}" do not come from {inside}'
+            self.report.add(message, place, f"the first step inside is one with from: {inside}")
+            return
+        left = [stream.name for stream in head.outputs if stream.name != inside]
+        for name in find_steps_between(self.parts, left, loop.feedback):
+            if name not in body or not set(left).isdisjoint(body[name].inputs):
+                message = f'the loop of "{head.name}" reads the rows that have left it'
+                reader = self.pipeline.steps.get(name.partition("@")[0], step)
+                hint = f"a row that is to go round does not leave: read {inside}"
+                self.report.add(message, reader.keys_at["from"].locate(), hint)
+                return
+        if not isinstance(back.kind, nodes.Append):
+            message = f"iterate.feedback: the rows that come back are {describe_kind(back.kind)}"
+            hint = "a map with changes: true makes rows of changes"
+            self.report.add(message, place, hint)
+        self._check_columns(iterate, head, loop)
+        for each in body.values():
+            self._check_step(each, head)
+        if head.outputs[0].has_event_time and not back.has_event_time:
+            self.untimed_loops.add(head.name)
+
+    def _check_columns(self, iterate: Iterate, head: nodes.Step, loop: nodes.Loop) -> None:
+        """Report the columns in which the rows that come back differ from those that go round."""
+        wanted, found = self.known_columns[head.name], self.known_columns[loop.feedback]
+        if not (wanted.is_complete and found.is_complete):
+            return
+        differences = [*_list_differences(loop.feedback, wanted.schema, found.schema)]
+        if differences:
+            message = f"iterate.feedback: {'; '.join(differences)}"
+            columns = ", ".join(f"{each.name} {each.type}" for each in wanted.schema)
+            hint = f"the rows that come back have the columns of {head.name}.loop: {columns}"
+            self.report.add(message, iterate.feedback.locate(), hint)
+
+    def _check_step(self, inner: nodes.Step, head: nodes.Step) -> None:
+        """Report the operations of a step inside that would wait for event time."""
+        model = self.pipeline.steps.get(inner.name.partition("@")[0])
+        if model is None:
+            return
+        self.report.subject = f'step "{model.name}"'
+        if model.iterate is not None:
+            message = f'a loop inside of another, that of "{head.name}", is not built'
+            self.report.add(message, model.keys_at["iterate"].locate(), "let it leave that first")
+            return
+        clauses = [] if model.event_time is None else ["event_time"]
+        clauses += [clause for each in inner.operations for clause in _find_time_clauses(each)]
+        for clause in dict.fromkeys(clauses):
+            message = f'it is inside the loop of "{head.name}", and {_TIME_REASONS[clause]}'
+            key = next(
+                (model.keys_at[k] for k in (clause, "sql") if k in model.keys_at), model.name
+            )
+            self.report.add(message, key.locate(), _TIME_HINTS[clause])
+        self.report.subject = f'step "{head.name}"'
+
+
+_WAITS = "{} waits for event time, which stands still while rows go round"
+_TIME_REASONS: Mapping[str, str] = {
+    "event_time": "event_time is computed in the source, which rows that come back do not pass",
+    "window": _WAITS.format("window"),
+    "over": _WAITS.format("over"),
+    "dedup": _WAITS.format("dedup by event time"),
+    "join": _WAITS.format("a join in time"),
+    "broadcast": _WAITS.format("broadcast by event time"),
+    "process": _WAITS.format("process by event time"),
+    "ttl": _WAITS.format("ttl by event time"),
+}
+_TIME_HINTS: Mapping[str, str] = {
+    "event_time": "set event_time in the source",
+    "window": "window: {count: ...} and aggregates without a window do not wait",
+    "over": "do it before or after the loop",
+    "dedup": "order: arrival does not wait, and ttl: {after: ..., time: processing}",
+    "join": "a join without within, as_of and window does not wait",
+    "broadcast": "order: arrival does not wait",
+    "process": 'order: arrival does not wait, nor do timers and ttl with time="processing"',
+    "ttl": "ttl: {after: 1h, time: processing} goes by the wall clock",
+}
+
+
+def _find_time_clauses(operation: nodes.Operation) -> Iterator[str]:
+    """Yield the clauses of an operation that wait for event time."""
+    if (body := nodes.find_process_body(operation)) is not None:
+        if _waits_for_time(body):
+            yield "process"
+        return
+    match operation:
+        case nodes.Join(matching=matching) if _joins_in_time(operation):
+            yield "broadcast" if isinstance(matching, BroadcastMatch) else "join"
+        case nodes.Over():
+            yield "over"
+        case nodes.Dedup(ttl=ttl) if operation.uses_event_time or _is_event_time(ttl):
+            yield "dedup"
+        case nodes.RowTime():
+            yield "event_time"
+        case nodes.Aggregate(window=window, ttl=ttl) | nodes.Top(window=window, ttl=ttl):
+            if window is not None and not isinstance(window.shape, Count):
+                yield "window"
+            if _is_event_time(ttl):
+                yield "ttl"
+        case nodes.Apply(window=window) if not isinstance(window.shape, Count):
+            yield "window"
+
+
+def _waits_for_time(body: nodes.ProcessBody) -> bool:
+    """Whether a class goes by event time, in its order or in a timer or ttl."""
+    by_time = [each for _, each in body.states if each.ttl_us is not None]
+    by_time += [each for _, each in body.timers]
+    return body.uses_event_time or not all(each.processing for each in by_time)
+
+
+def _joins_in_time(join: nodes.Join) -> bool:
+    """Whether a join waits for event time, or forgets rows by it."""
+    match join.matching:
+        case IntervalMatch(least_us=None) | IntervalMatch(uses_processing_time=True):
+            return False
+        case ChangelogMatch(ttl=ttl):
+            return _is_event_time(ttl)
+        case TableMatch(ttl_us=None) | BroadcastMatch(uses_event_time=False) | ConnectedMatch():
+            return False
+    return True
+
+
+def _is_event_time(ttl: Ttl | None) -> bool:
+    return ttl is not None and not ttl.uses_processing_time
+
+
+def _list_differences(feedback: str, wanted: Schema, found: Schema) -> Iterator[str]:
+    """Yield the differences of the rows that come back, in words."""
+    for column in wanted:
+        other = found.get(column.name)
+        if other is None:
+            yield f'"{feedback}" has no column "{column.name}"'
+        elif other.type != column.type:
+            yield f'"{column.name}" of "{feedback}" is {other.type}, not {column.type}'
+    for name in found.names:
+        if name not in wanted:
+            yield f'"{feedback}" has another column "{name}"'

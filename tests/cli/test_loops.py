@@ -1,0 +1,22 @@
+"""The loops of configs/: their tests pass, and they print what the page shows."""
+
+from __future__ import annotations
+
+from docs.snippets import ROOT
+from tests.support.cli.command_line import Headrace
+
+LOOPS = ROOT / "configs" / "loops"
+
+
+def test_the_tests_of_the_loops_pass(headrace: Headrace) -> None:
+    ran = headrace("test", str(LOOPS))
+    assert ran.status == 0, ran.out + ran.err
+    assert "3 passed" in ran.out + ran.err
+
+
+def test_ten_rounds_print_their_numbers(headrace: Headrace) -> None:
+    for parallelism in ("1", "3"):
+        file = str(LOOPS / "stream.yaml")
+        ran = headrace("run", file, "--fresh", "--set", f"settings.parallelism={parallelism}")
+        assert ran.status == 0, ran.err
+        assert sorted(ran.out.split()) == [f'{{"n":{n}}}' for n in range(11, 16)]

@@ -1,0 +1,207 @@
+"""Loops in plans: the edge back, the steps inside, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.core.plan import explain, nodes
+from headrace.core.plan.loop_bodies import find_loop_bodies
+from tests.support.plans import SOURCE, UNTIMED, plan_of, said
+
+SOURCES = f"""{SOURCE}{UNTIMED}\
+  edges: {{files: {{path: e.jsonl}}, schema: {{tail: bigint, head: bigint}}}}
+"""
+ONCE = "{from: tries.loop, select: {id: id + 1, at: at}}"
+
+
+def over_plain(iterate: str, steps: str = f"  once: {ONCE}\n", sinks: str = "") -> str:
+    """Return a pipeline with a loop over rows with `id` and `at`."""
+    return (
+        f"{SOURCES}steps:\n  tries: {{iterate: {{{iterate}}}}}\n{steps}"
+        f"sinks:\n  out: {{from: tries, console: {{}}}}\n  a: {{from: orders, console: {{}}}}\n"
+        f"  b: {{from: edges, console: {{}}}}\n{sinks}"
+    )
+
+
+LOOP = "from: plain, until: id > 10, feedback: once"
+
+
+def test_the_edge_back_comes_last_and_the_head_is_a_task_of_its_own(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, over_plain(LOOP))
+    (back,) = (edge for edge in plan.edges if edge.is_feedback)
+    assert plan.edges[-1] is back
+    assert (back.stream, back.consumer, back.exchange) == ("once", "tries", "forward")
+    assert [task.parts for task in plan.tasks if "tries" in task.parts] == [("tries",)]
+    assert list(find_loop_bodies(plan)["tries"]) == ["once"]
+
+
+def test_the_rows_that_go_round_have_a_column_that_counts(tmp_path: Path) -> None:
+    once = "  once: {from: tries.loop, select: {id: id, at: at, rounds: rounds}}\n"
+    loop = f"{LOOP}, rounds: true, max_rounds: 3"
+    over = "  o: {from: tries.over, console: {}}\n"
+    plan = plan_of(tmp_path, over_plain(loop, once, over))
+    for name in ("tries", "tries.loop", "tries.over"):
+        assert str(plan.streams[name].schema) == "id bigint, at timestamp, rounds bigint"
+
+
+def test_rows_that_lose_their_event_time_inside_have_none(tmp_path: Path) -> None:
+    joined = (
+        "  once:\n    join: {left: {from: tries.loop, as: one}, right: edges, on: one.id = "
+        "edges.tail}\n    select: {id: edges.head}\n"
+        "  first: {from: orders, select: [id]}\n"
+    )
+    sinks = "  p: {from: plain, console: {}}\n"
+    loop = "from: first, until: id > 10, feedback: once"
+    plan = plan_of(tmp_path, over_plain(loop, joined, sinks))
+    assert plan.streams["first"].has_event_time
+    assert not plan.streams["tries.loop"].has_event_time
+
+
+def test_explain_draws_the_way_back(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, over_plain(LOOP))
+    text = explain(plan)
+    assert "    rows of once come back\n    a row leaves when id > 10\n" in text
+    assert "    event time passes when the loop is empty\n" in text
+    assert "    once > tries: forward, back to the head of the loop\n" in text
+    assert "n4 -.->|" in explain(plan, "mermaid")
+    assert (
+        '"once" -> "tries" [label="forward, back to the head of the loop", style=dashed, '
+        "constraint=false];" in explain(plan, "dot")
+    )
+
+
+@pytest.mark.parametrize(
+    ("iterate", "steps", "message"),
+    [
+        (
+            "from: plain, feedback: once",
+            f"  once: {ONCE}\n",
+            "iterate: no row would ever leave: wanted until or max_rounds [as in until: n > 10]",
+        ),
+        (
+            "from: plain, until: id > 10, max_rounds: 3, feedback: once",
+            f"  once: {ONCE}\n",
+            'iterate: "max_rounds" needs "rounds" '
+            "[rounds: true adds the column that counts, which the steps inside carry]",
+        ),
+        (
+            LOOP,
+            "  once: {from: tries.loop, select: {id: cast(id as string), more: id}}\n",
+            'iterate.feedback: "id" of "once" is string, not bigint; "once" has no column "at"; '
+            '"once" has another column "more" '
+            "[the rows that come back have the columns of tries.loop: id bigint, at timestamp]",
+        ),
+        (
+            LOOP,
+            "  once: {from: plain, where: id > 1}\n",
+            'iterate.feedback: the rows of "once" do not come from tries.loop '
+            "[the first step inside is one with from: tries.loop]",
+        ),
+        (
+            "from: plain, until: id, feedback: once",
+            f"  once: {ONCE}\n",
+            "wanted a condition (boolean), got bigint [compare it]",
+        ),
+        (
+            "from: plain, until: rand() > 0.5, feedback: once",
+            f"  once: {ONCE}\n",
+            "rand makes its values from the place of a row in its source, and there is none here",
+        ),
+        (
+            "from: plain, until: 1 > 2, feedback: once",
+            f"  once: {ONCE}\n",
+            "iterate.until: it is the same for every row: they leave at once, or never "
+            "[compare a column, as in until: n > 10]",
+        ),
+        (
+            "from: plain, until: raise_error('no') is null, feedback: once",
+            f"  once: {ONCE}\n",
+            "iterate.until: it may fail for a row "
+            "[compute it in a step inside, whose on_error applies to the row]",
+        ),
+        (
+            LOOP,
+            "  once: {from: again, with: {id: id + 1}}\n  again: {from: [tries.loop, tries], "
+            "where: id > 1}\n",
+            'the loop of "tries" reads the rows that have left it '
+            "[a row that is to go round does not leave: read tries.loop]",
+        ),
+        (
+            LOOP,
+            "  once: {from: tries.loop, dedup: {key: id, keep: last}}\n",
+            "iterate.feedback: the rows that come back are",
+        ),
+        (
+            "from: plain, until: id > 10, feedback: onse",
+            f"  once: {ONCE}\n",
+            'unknown source or step "onse" [did you mean "once"?]',
+        ),
+        (
+            LOOP,
+            "  once: {from: two, with: {id: id + 1}}\n"
+            "  two: {iterate: {from: tries.loop, until: id > 5, feedback: three}}\n"
+            "  three: {from: two.loop, with: {id: id + 1}}\n",
+            'a loop inside of another, that of "tries", is not built [let it leave that first]',
+        ),
+    ],
+)
+def test_mistakes_are_reported(tmp_path: Path, iterate: str, steps: str, message: str) -> None:
+    problems = said(tmp_path, over_plain(iterate, steps))
+    assert any(message in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("clauses", "word"),
+    [
+        ("window: {tumble: 1m}, aggregate: {n: count(*)}", "window waits for event time"),
+        ("over: {n: row_number()}", "over waits for event time"),
+        ("dedup: {key: id, order: event_time}", "dedup by event time waits for event time"),
+        ("aggregate: {n: count(*)}, ttl: 1h", "ttl by event time waits for event time"),
+    ],
+)
+def test_steps_that_wait_for_event_time_are_refused(
+    tmp_path: Path, clauses: str, word: str
+) -> None:
+    key = "" if "dedup" in clauses else "key: id, "
+    text = over_plain(
+        "from: first, until: id > 10, feedback: once",
+        "  first: {from: orders, select: [id]}\n"
+        f"  inner: {{from: tries.loop, {key}{clauses}}}\n"
+        "  once: {from: inner, select: [id]}\n",
+    )
+    problems = said(tmp_path, text)
+    assert any(f'it is inside the loop of "tries", and {word}' in each for each in problems), (
+        problems
+    )
+
+
+def test_a_circle_without_a_head_is_refused(tmp_path: Path) -> None:
+    steps = "  once: {from: [tries.loop, two], where: id > 1}\n  two: {from: once, where: id > 2}\n"
+    problems = said(tmp_path, over_plain(LOOP, steps))
+    assert any("steps read each other in a cycle: once from two from once" in p for p in problems)
+
+
+def test_worker_processes_are_refused(tmp_path: Path) -> None:
+    text = over_plain(LOOP).replace("sources:", "settings: {workers: 2}\nsources:")
+    problems = said(tmp_path, text)
+    assert any("a loop runs in one process, but settings.workers is 2" in p for p in problems)
+
+
+def test_rows_of_other_kinds_do_not_enter(tmp_path: Path) -> None:
+    text = over_plain(
+        "from: last, until: id > 10, feedback: once",
+        "  last: {from: plain, dedup: {key: id, keep: last}}\n"
+        "  once: {from: tries.loop, with: {id: id + 1}}\n",
+    )
+    assert any('iterate does not take the rows of "last"' in p for p in said(tmp_path, text))
+
+
+def test_a_loop_that_nothing_leaves_needs_no_reader_of_rows_that_leave(tmp_path: Path) -> None:
+    once = "  once: {from: tries.loop, with: {id: id + 1}}\n"
+    text = over_plain("from: plain, rounds: true, max_rounds: 2, feedback: once", once)
+    text = text.replace("out: {from: tries,", "out: {from: once,")
+    loop = plan_of(tmp_path, text).part("tries")
+    assert isinstance(loop, nodes.Step)
+    assert said(tmp_path, text) == []

@@ -60,7 +60,11 @@ def window(key: str, shape: str) -> str:
 
 
 def ran(
-    step: str, made: Callable[[int], pl.DataFrame], many: int, watch: Watcher | None = None
+    step: str,
+    made: Callable[[int], pl.DataFrame],
+    many: int,
+    watch: Watcher | None = None,
+    pipeline: str = PIPELINE,
 ) -> Ran:
     """Run that step over that many chunks, in this process."""
     out = Counting()
@@ -76,7 +80,7 @@ def ran(
     )
     with tempfile.TemporaryDirectory() as folder:
         start = process_time()
-        outcome = run(Path(folder), PIPELINE.format(step=step), ends, watch=watch)
+        outcome = run(Path(folder), pipeline.format(step=step), ends, watch=watch)
         took = process_time() - start
     if outcome.failure:
         raise SystemExit(outcome.failure.message)

@@ -301,7 +301,7 @@ def explain_sinks(
     plan = to_batch_plan(plan)
     context = replace(context, read_streams=frozenset(edge.stream for edge in plan.edges))
     to_read = asyncio.run(find_inputs(spark, plan, context, create_counts(spark)))
-    rows = DataFrameBuilder(spark, plan, context, to_read).build()
+    rows = DataFrameBuilder(spark, plan, context, to_read, only_explains=True).build()
     return {name: _format_plan(spark, frame) for name, frame in rows.items()}
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import infer_kind as kind_after
 from headrace.core.plan.join_kinds import infer_join_kind as kind_of_join
-from headrace.core.plan.layout import get_two_input_operation
+from headrace.core.plan.layout import get_loop, get_two_input_operation
+from headrace.core.plan.loop_bodies import find_loop_bodies, sort_for_rounds
 from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, IntervalMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.spark.columns import (
@@ -42,23 +43,13 @@ from headrace.core.spark.partition_operators import (
     partition_by_key,
 )
 from headrace.core.spark.sources import SourceInput, is_spark_scan, read_source
+from headrace.core.spark.stream_frame import StreamFrame
 from headrace.core.types.change_columns import BEFORE, CHANGE, CHANGE_NUMBER, INSERT, SEQUENCE
 from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class StreamFrame:
-    """Rows between two operations: their columns, and whether they are a changelog."""
-
-    frame: DataFrame
-    columns: Columns
-    kind: nodes.StreamKind
-    is_costly: bool = True
-    """Whether computing the rows a second time costs more than reading cached ones."""
 
 
 @dataclass(slots=True)
@@ -70,6 +61,8 @@ class DataFrameBuilder:
     context: ExecutorContext
     inputs: Mapping[str, SourceInput]
     """The input of each source, by name."""
+    only_explains: bool = False
+    """Whether nothing may run: of a loop, there is only the first round then."""
     streams: dict[str, StreamFrame] = field(default_factory=dict)
     _reader_counts: Counter[str] = field(init=False)
     _repeating_streams: set[str] = field(default_factory=set)
@@ -80,13 +73,25 @@ class DataFrameBuilder:
 
     def build(self) -> dict[str, DataFrame]:
         """Return the rows of each sink, by name."""
-        for part in self.plan:
+        for part in sort_for_rounds(self.plan):
             if isinstance(part, nodes.Source):
                 self._build_source(part)
+            elif isinstance(part, nodes.Step) and (loop := get_loop(part)) is not None:
+                self._build_loop(part, loop)
             elif isinstance(part, nodes.Step):
                 self._build_step(part)
         sinks = (part for part in self.plan if isinstance(part, nodes.Sink))
         return {sink.name: self.streams[sink.input].frame for sink in sinks}
+
+    def _build_loop(self, head: nodes.Step, loop: nodes.Loop) -> None:
+        """Run a loop to its end: it is known only then how many rounds there are."""
+        # Loaded only for pipelines with loops.
+        from headrace.core.spark.loops import LoopRounds
+
+        body = find_loop_bodies(self.plan)[head.name]
+        rounds = LoopRounds(head, loop, body, self.context, self.streams, self._build_step)
+        entered = _unite_rows([self.streams[name] for name in head.inputs])
+        rounds.run(entered.frame, once=self.only_explains)
 
     def _build_source(self, source: nodes.Source) -> None:
         frames = read_source(self.spark, source, self.inputs[source.name], self.context)

@@ -21,6 +21,7 @@ Cause: TypeAlias = Literal[
     "no_rows",
     "nothing_matches",
     "restarts",
+    "rows_go_round",
     "skew",
     "subtasks_without_splits",
     "watermark_stands_still",

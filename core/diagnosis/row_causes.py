@@ -9,7 +9,7 @@ from headrace.core.diagnosis.findings import USUAL_GAPS, DiagnosisLimits, Findin
 from headrace.core.diagnosis.phrases import describe_input
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import format_microseconds
-from headrace.core.plan.layout import get_lookup
+from headrace.core.plan.layout import get_lookup, get_loop
 from headrace.core.worker.report import SubtaskStatistics
 from headrace.core.worker.statistics import PartCounts
 
@@ -25,6 +25,7 @@ def find_row_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Findi
             yield from _find_subtasks_without_splits(span, part)
         elif isinstance(part, nodes.Step):
             yield from _find_lookup_causes(span, limits, part, counts)
+            yield from _find_endless_loop(span, limits, part)
         yield from _find_bad_rows(span, limits, part, counts)
 
 
@@ -85,6 +86,30 @@ def _find_subtasks_without_splits(span: SampleSpan, source: nodes.Source) -> Ite
         f"more splits in the input of {source.name}, or `parallelism: {len(splits)}` in "
         "`settings:` and more for slow steps",
     )
+
+
+def _find_endless_loop(
+    span: SampleSpan, limits: DiagnosisLimits, head: nodes.Step
+) -> Iterator[Finding]:
+    """Yield a loop in which rows go round, though no row has entered or left for a while."""
+    if get_loop(head) is None or span.is_still(limits.still_us, "rows_in", head.name):
+        return
+    edges = [edge for edge in span.now.plan.edges if not edge.is_feedback]
+    before = [edge.producer for edge in edges if edge.consumer == head.name]
+    after = [edge.consumer for edge in edges if edge.stream == head.name]
+    if not all(span.is_still(limits.still_us, "rows_out", name) for name in before):
+        return
+    if not all(span.is_still(limits.still_us, "rows_in", name) for name in after):
+        return
+    rows = sum(span.count_rows_in(each, head.name) for each in span.now.list_subtasks(head.name))
+    if rows:
+        yield Finding(
+            "rows_go_round",
+            head.name,
+            f"{rows:,} rows came back of late, but none has left the loop, and none has entered it",
+            f"`until:` of step {head.name}; with `max_rounds:` no row goes round for ever",
+            span.history.get_since_us("rows_out", before[0]),
+        )
 
 
 def _find_lookup_causes(

@@ -356,3 +356,39 @@ def test_healthy_jobs_have_no_findings(tmp_path: Path) -> None:
     ]
     for text, splits in cases:
         assert diagnosed(tmp_path, text, InMemoryData({"in": splits}), 120) == {}
+
+
+WAIT = """\
+from datetime import timedelta
+
+from headrace import Out, Process, Row, timer, value
+
+
+class Wait(Process):
+    x = value("bigint")
+    again = timer(time="processing")
+
+    def on_row(self, row, state, out):
+        state.x, state.again = row.x, self.now + timedelta(seconds=1)
+
+    def on_timer(self, at, state, out):
+        out(key=self.key, x=state.x)
+"""
+
+
+def test_rows_that_never_leave_a_loop(tmp_path: Path) -> None:
+    (tmp_path / "wait.py").write_text(WAIT)
+    text = f"""{SOURCE}
+steps:
+  entered: {{from: s, select: [key, x]}}
+  tries: {{iterate: {{from: entered, until: x > 5, feedback: once}}}}
+  once:
+    from: tries.loop
+    key: key
+    process: {{python: wait.py:Wait, order: arrival, returns: {{key: bigint, x: bigint}}}}
+sinks: {{out: {{from: tries, memory: {{data: out}}}}}}
+"""
+    found = diagnosed(tmp_path, text, InMemoryData({"in": {"a": every_second(5)}}), 60)
+    finding = found["rows_go_round tries"]
+    assert "none has left the loop, and none has entered it" in finding.message
+    assert "`until:` of step tries" in finding.setting

@@ -48,6 +48,7 @@ from headrace.core.types.elements import (
     Element,
     EndOfStream,
     IdleMarker,
+    LatencyMarker,
     LoopMarker,
     WatermarkElement,
 )
@@ -184,6 +185,11 @@ class LoopTask:
     def _loop_streams(self) -> tuple[str]:
         return (nodes.name_loop_stream(self.step.name),)
 
+    @property
+    def _exit_streams(self) -> set[str]:
+        """The streams of the rows that leave."""
+        return {*self.operator_task.output.edges} - {*self._loop_streams}
+
     async def _process_forward(self, element: Element) -> None:
         match element:
             case Batch(frame):
@@ -192,6 +198,8 @@ class LoopTask:
                 await self._receive_barrier(element)
             case WatermarkElement(at_us):
                 await self._receive_watermark(at_us, element)
+            case LatencyMarker():  # in the loop it would go round for ever
+                await self.operator_task.output.send_marker(element, self._exit_streams)
             case IdleMarker() if self.loop.passes_watermarks:
                 await self.operator_task.process_control(element)
             case IdleMarker():
@@ -234,9 +242,8 @@ class LoopTask:
             case LoopMarker():
                 self._report_wave(element)
             case EndOfStream():
-                left = {*self.operator_task.output.edges} - {*self._loop_streams}
-                is_drained = self.operator_task.is_drained
-                await self.operator_task.output.send_control(EndOfStream(is_drained), left)
+                end = EndOfStream(self.operator_task.is_drained)
+                await self.operator_task.output.send_control(end, self._exit_streams)
                 self._is_over = True
 
     def _report_wave(self, marker: LoopMarker) -> None:

@@ -86,12 +86,17 @@ class TaskOutput:
             for edge in edges if streams is None or stream in streams else ():
                 await edge.send_control(mark)
 
-    async def send_marker(self, marker: LatencyMarker) -> None:
-        """Record a latency marker at a sink, whose rows before it are written, and send it on."""
+    async def send_marker(
+        self, marker: LatencyMarker, streams: Collection[str] | None = None
+    ) -> None:
+        """Record a latency marker at a sink, whose rows before it are written, and send it on.
+
+        It goes along all edges, or those of these streams.
+        """
         if self.latencies is not None:
             self.latencies.record(marker)
-        for edges in self.edges.values():
-            for edge in edges:
+        for stream, edges in self.edges.items():
+            for edge in edges if streams is None or stream in streams else ():
                 await edge.send_marker(marker)
 
     async def prepare(self) -> Handle | None:

@@ -2,7 +2,7 @@
 
 A bounded channel in a circle of tasks could be full while its receiver waits for room in another
 one of the circle. So rows are appended here whatever their number: up to a bound in memory, then at
-the end of a temporary file. Above the limit of the loop the job fails.
+the end of a temporary file. Above the limit of the head's subtask the job fails.
 """
 
 from __future__ import annotations
@@ -37,13 +37,44 @@ class SpilledBatch:
     rows: int
 
 
+@dataclass(slots=True)
+class FeedbackBudget:
+    """The size of the rows that one subtask at the head of a loop holds: those of all channels on
+    which they come back, and those that it holds for a checkpoint.
+    """
+
+    loop: str
+    """The step that is the head."""
+    max_bytes: int
+    rows: int = 0
+    bytes: int = 0
+
+    def add(self, rows: int, size: int) -> None:
+        """Count rows. Raises ConnectorError if there are too many."""
+        self.rows += rows
+        self.bytes += size
+        if self.bytes > self.max_bytes:
+            message = (
+                f"{self.rows} rows ({format_size(self.bytes)}) that came back wait at the head of"
+                f" the loop, more than its max_in_loop of {format_size(self.max_bytes)}"
+            )
+            hint = "raise max_in_loop, or let fewer rows come of one inside: their number grows"
+            with attribute_errors_to(self.loop):
+                raise ConnectorError(message, hint, final=True)
+
+    def remove(self, rows: int, size: int) -> None:
+        """Count rows no longer."""
+        self.rows -= rows
+        self.bytes -= size
+
+
 class FeedbackChannel(Channel):
     """A channel to the head of a loop; watermarks end in it, because the head has its own."""
 
-    def __init__(self, loop: str, max_bytes: int, bounds: ChannelBounds) -> None:
-        """`loop` is the step that is the head, `max_bytes` the size of the rows that may wait."""
+    def __init__(self, budget: FeedbackBudget, bounds: ChannelBounds) -> None:
+        """`budget` is that of the subtask which reads the channel."""
         super().__init__(bounds)
-        self._loop, self._max_bytes = loop, max_bytes
+        self.budget = budget
         self._waiting: deque[tuple[Element | SpilledBatch, int]] = deque()
         self._memory_bytes = 0
         self._file: IO[bytes] | None = None
@@ -64,10 +95,8 @@ class FeedbackChannel(Channel):
     def _append_rows(self, batch: Batch) -> None:
         size = batch.bytes
         self._count_batch(batch.rows, size)
-        waiting = self._statistics.waiting_bytes
-        with attribute_errors_to(self._loop):
-            if waiting > self._max_bytes:
-                raise self._make_limit_error(waiting)
+        self.budget.add(batch.rows, size)
+        with attribute_errors_to(self.budget.loop):
             limit = CHANNELS_IN_MEMORY * self.bounds.bytes
             if self._memory_bytes and self._memory_bytes + size > limit:
                 self._waiting.append((self._spill(batch), size))
@@ -76,19 +105,10 @@ class FeedbackChannel(Channel):
                 self._waiting.append((batch, size))
         self.on_arrival()
 
-    def _make_limit_error(self, waiting: int) -> ConnectorError:
-        rows = self._statistics.waiting_rows
-        message = (
-            f"{rows} rows ({format_size(waiting)}) that came back wait at the head of the loop,"
-            f" more than its max_in_loop of {format_size(self._max_bytes)}"
-        )
-        hint = "raise max_in_loop, or let fewer rows come of one inside: their number grows"
-        return ConnectorError(message, hint, final=True)
-
     def take(self) -> list[Element]:
         """Remove and return the next separator, or about a channelful of the rows before it."""
         frames: list[pl.DataFrame] = []
-        taken = 0
+        taken = size_taken = 0
         while self._waiting and taken < self.bounds.rows:
             element, size = self._waiting[0]
             if isinstance(element, SEPARATORS):
@@ -99,8 +119,10 @@ class FeedbackChannel(Channel):
             self._waiting.popleft()
             frames.append(self._load(element, size))
             taken += frames[-1].height
-            self._statistics.waiting_bytes -= size
+            size_taken += size
         self._statistics.waiting_rows -= taken
+        self._statistics.waiting_bytes -= size_taken
+        self.budget.remove(taken, size_taken)
         return [Batch(concat_contiguous(frames))] if frames else []
 
     @property

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state import Document
 from headrace.core.api.stopwatch import Stopwatch
@@ -70,6 +71,8 @@ class ReturningBarrier:
     counts: Document
     rows: list[pl.DataFrame] = field(default_factory=list)
     """The rows that have come back since."""
+    bytes: int = 0
+    """Their size, which counts into `max_in_loop`."""
 
 
 @dataclass(slots=True)
@@ -84,8 +87,6 @@ class LoopTask:
     head: LoopHead
     operator_task: OperatorTask
     send: Callable[[CoordinatorEvent], None]
-    feedback_rows: int = 0
-    """The number of rows that have come back."""
     idle_time: Stopwatch = field(default_factory=Stopwatch)
     """The time in which there was nothing to take."""
     _held: HeldTime = field(default_factory=HeldTime)
@@ -232,10 +233,9 @@ class LoopTask:
     async def _process_feedback(self, element: Element) -> None:
         match element:
             case Batch(frame):
-                self.feedback_rows += frame.height
                 self._rows_in_wave += frame.height
-                if self._pending_barrier is not None:
-                    self._pending_barrier.rows.append(frame)
+                self._check_open(frame.height)
+                self._log_for_barrier(element)
                 await self._process_rows(frame, 1)
             case Barrier():
                 await self._complete_barrier()
@@ -245,6 +245,22 @@ class LoopTask:
                 end = EndOfStream(self.operator_task.is_drained)
                 await self.operator_task.output.send_control(end, self._exit_streams)
                 self._is_over = True
+
+    def _check_open(self, rows: int) -> None:
+        """Raise ConnectorError if the end went into the loop: no row can follow it there."""
+        if self._is_ending:
+            message = f"{rows} rows came back after the loop was found empty and had ended"
+            hint = "rows inside may only come of other rows, or of timers by the wall clock"
+            with attribute_errors_to(self.step.name):
+                raise ConnectorError(message, hint, final=True)
+
+    def _log_for_barrier(self, batch: Batch) -> None:
+        """Hold rows that came back before the barrier on its way round does, for its snapshot."""
+        if (pending := self._pending_barrier) is not None:
+            size = batch.bytes
+            self.feedback_channels[0].budget.add(batch.rows, size)
+            pending.rows.append(batch.frame)
+            pending.bytes += size
 
     def _report_wave(self, marker: LoopMarker) -> None:
         self._is_in_wave = False
@@ -275,6 +291,8 @@ class LoopTask:
             return
         assert snapshotter is not None, pending.barrier
         self._pending_barrier = None
+        held = sum(frame.height for frame in pending.rows)
+        self.feedback_channels[0].budget.remove(held, pending.bytes)
         with self.operator_task.barrier_time:
             await snapshotter.wait_for_previous()
             rows = self.head.returning_rows

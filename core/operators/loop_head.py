@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+ROWS_BACK, ROWS_LEFT, ROWS_OVER = "rows_back", "rows_left", "rows_over"
+"""The metrics of a head: the rows that came back, left the loop, and went round too often."""
+
+
 class TooManyRounds(ExpressionFailure):
     """A row has gone round too often, and nothing reads such rows."""
 
@@ -50,6 +54,9 @@ class LoopHead(StatelessOperator):
         self._one_more = pl.col(nodes.ROUNDS_COLUMN).fill_null(0) + 1
         self.returning_rows = context.state.open_entries(LOOP_STATE, Redistribution.LIST)
         """The rows on their way back, while a snapshot is taken and after a restart."""
+        self._counts = context.state.counters.metrics.counters
+        for name in (ROWS_BACK, ROWS_LEFT, *((ROWS_OVER,) if loop.max_rounds else ())):
+            self._counts.setdefault(name, 0)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Send new rows on."""
@@ -61,6 +68,7 @@ class LoopHead(StatelessOperator):
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Send rows on that have come back."""
+        self._counts[ROWS_BACK] += frame.height
         if self._loop.has_rounds:
             frame = add_columns(frame, self._one_more.alias(nodes.ROUNDS_COLUMN))
         return self._send_on(self._select(frame))
@@ -75,6 +83,7 @@ class LoopHead(StatelessOperator):
         if self._until is not None:
             leaves = self._evaluate_until(frame)
             leaving = int(leaves.sum())
+            self._counts[ROWS_LEFT] += leaving
             if leaving == frame.height:
                 yield self._name, frame
                 return
@@ -83,7 +92,8 @@ class LoopHead(StatelessOperator):
                 frame = filter_rows(frame, ~leaves)
         if self._loop.max_rounds is not None:
             is_over = frame[nodes.ROUNDS_COLUMN] >= self._loop.max_rounds
-            if is_over.any():
+            if count := int(is_over.sum()):
+                self._counts[ROWS_OVER] += count
                 yield self._over, self._check_read(filter_rows(frame, is_over))
                 frame = filter_rows(frame, ~is_over)
         yield self._inside, frame

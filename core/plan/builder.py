@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from headrace.core.errors.problems import Problem, find_nearest_name, sort_problems
+from headrace.core.errors.problems import find_nearest_name
+from headrace.core.pipeline.clauses.iterate import Iterate
 from headrace.core.pipeline.connector_spec import SinkInput
 from headrace.core.pipeline.loader import LoadedPipeline, PlanVersion
 from headrace.core.pipeline.model import (
@@ -49,7 +49,7 @@ from headrace.core.plan.event_times import build_source_times
 from headrace.core.plan.fallible_results import split_results
 from headrace.core.plan.join_conditions import JoinInput
 from headrace.core.plan.joins import BroadcastJoinBuilder, JoinBuilder, report_ambiguous_columns
-from headrace.core.plan.layout import build_edges, build_tasks
+from headrace.core.plan.loops import PlanLoops
 from headrace.core.plan.nodes.matching import AsOfMatch
 from headrace.core.plan.operations import OperationsBuilder
 from headrace.core.plan.output_streams import (
@@ -58,10 +58,8 @@ from headrace.core.plan.output_streams import (
     build_late_streams,
     build_main_streams,
 )
-from headrace.core.plan.pushdown import push_down
 from headrace.core.plan.random_calls import assign_keys
 from headrace.core.plan.repeated_lateness import warn_of_late_again
-from headrace.core.plan.row_order_demand import mark_ordered_streams
 from headrace.core.plan.step_kinds import infer_step_kinds
 from headrace.core.plan.step_times import StepTimes, build_row_time
 from headrace.core.plan.stream_graph import (
@@ -75,36 +73,6 @@ from headrace.core.plan.unions import unite_columns
 from headrace.core.plan.unordered_tables import warn_of_unordered_tables
 from headrace.core.plan.unread_parts import drop_unread_parts
 from headrace.core.plan.versions import VersionSteps
-
-if TYPE_CHECKING:
-    from headrace.core.plan.loops import LoopChecks
-
-
-def build_plan(
-    loaded: LoadedPipeline, *, is_lasting: bool = True
-) -> tuple[nodes.Plan | None, tuple[Problem, ...]]:
-    """Return the plan if there is no error, and every problem of the file in any case.
-
-    Without `is_lasting`, somebody waits for the end of the job: no warning says what it stores, or
-    how long it waits.
-    """
-    builder = PlanBuilder(loaded, is_lasting=is_lasting)
-    parts = builder.build_parts()
-    while untimed := builder.find_untimed_loops():
-        untimed |= builder.untimed_loops
-        builder = PlanBuilder(loaded, is_lasting=is_lasting, untimed_loops=untimed)
-        parts = builder.build_parts()
-    problems = tuple(sort_problems([*loaded.problems, *builder.report.problems]))
-    if any(problem.severity == "error" for problem in problems):
-        return None, problems
-    if loaded.inputs.plan_version > PlanVersion.JOIN_KEYS:
-        parts = builder.rebuild_without_keys(parts)
-    parts = mark_ordered_streams(push_down(parts))
-    between = build_edges(parts)
-    pipeline = loaded.pipeline
-    laid_out = build_tasks(parts, between)
-    groups = pipeline.settings.key_groups
-    return nodes.Plan(str(pipeline.name), groups, parts, between, laid_out), problems
 
 
 class PlanBuilder:
@@ -125,7 +93,6 @@ class PlanBuilder:
         self.loaded = loaded
         self.is_lasting = is_lasting
         self.keyless_joins = keyless_joins
-        self.untimed_loops = untimed_loops
         self.regrouped_joins: set[str] = set()
         """The full joins whose rows steps store by their key, although two may have the same."""
         self.pipeline: Pipeline = drop_unread_parts(loaded.pipeline)
@@ -143,7 +110,9 @@ class PlanBuilder:
         self.conversions = ConversionSteps(
             self.streams, self.known_columns, self.parts, self.producers
         )
-        self._loop_checks: LoopChecks | None = None
+        self.loops = PlanLoops(
+            self.parts, self.streams, self.known_columns, self.report, untimed_loops
+        )
         self.versions = VersionSteps(self.streams, self.parts, self.producers)
 
     def build_parts(self) -> tuple[nodes.PlanPart, ...]:
@@ -160,7 +129,7 @@ class PlanBuilder:
                 self.parts[str(name)] = self._build_step(step)
             else:
                 self._build_query(step)
-        self._check_loops()
+        self.loops.check(self.pipeline)
         sinks = [self._build_sink(sink) for sink in self.pipeline.sinks.values()]
         sources = [part for part in self.parts.values() if isinstance(part, nodes.Source)]
         steps = [*self.versions.list_needed_steps(sinks)]
@@ -174,44 +143,6 @@ class PlanBuilder:
         parts: tuple[nodes.PlanPart, ...] = (*sources, *steps, *sinks)
         check_loops(self.pipeline, parts, self.loaded.folder, self.report)
         return parts
-
-    def rebuild_without_keys(self, parts: tuple[nodes.PlanPart, ...]) -> tuple[nodes.PlanPart, ...]:
-        """Return the parts with joins that emit rows without a key where two may have the same.
-
-        A join whose other readers need the key has it: there, two such rows fail the job.
-        """
-        keyless = self.keyless_joins
-        for name in sorted(self.regrouped_joins):
-            builder = PlanBuilder(
-                self.loaded,
-                is_lasting=self.is_lasting,
-                keyless_joins=keyless | {name},
-                untimed_loops=self.untimed_loops,
-            )
-            rebuilt = builder.build_parts()
-            if not any(each.severity == "error" for each in builder.report.problems):
-                keyless, parts = builder.keyless_joins, rebuilt
-        return parts
-
-    def find_untimed_loops(self) -> frozenset[str]:
-        """Return the loops that were built with an event time which their rows lose inside."""
-        return frozenset(self._loop_checks.untimed_loops if self._loop_checks else ())
-
-    def _check_loops(self) -> None:
-        """Check the loops, of which all steps are built."""
-        if not any(step.iterate for step in self.pipeline.steps.values()):
-            return
-        from headrace.core.plan.loops import LoopChecks
-
-        for step in self.pipeline.steps.values():
-            if step.iterate is not None:
-                self.report.subject = format_subject(step)
-                self._get_columns(step.iterate.feedback)
-        parts = tuple(self.parts.values())
-        self._loop_checks = LoopChecks(
-            self.pipeline, parts, self.streams, self.known_columns, self.report
-        )
-        self._loop_checks.check()
 
     def _list_upstream(self, step: Step) -> list[str]:
         """Return the parts that a step reads from."""
@@ -283,29 +214,13 @@ class PlanBuilder:
             steps.update(built if each is step else {key: each})
         self.pipeline = replace(self.pipeline, steps=steps)
 
-    def _build_loop(self, step: Step) -> nodes.Step:
-        """Build the head of a loop."""
-        # Pipelines without loops start without this module.
-        from headrace.core.plan.loops import build_head
-
-        self.report.subject = format_subject(step)
-        check_parallelism(step, self.pipeline, self.report)
-        inputs = [(name, self._get_columns(name)) for name in step.input_streams]
-        is_timed = step.name not in self.untimed_loops
-        head, known = build_head(step, inputs, self.streams, self.report, may_be_timed=is_timed)
-        self._add_streams((stream, known) for stream in head.outputs)
-        return replace(
-            head,
-            parallelism=step.parallelism or self.pipeline.settings.parallelism,
-            slot=self._find_slot(step, step.input_streams),
-        )
-
     def _build_step(self, step: Step) -> nodes.Step:
-        if step.iterate is not None:
-            return self._build_loop(step)
         self.report.subject = format_subject(step)
         check_parallelism(step, self.pipeline, self.report)
         inputs = [(name, self._get_columns(name)) for name in step.input_streams]
+        if step.iterate is not None:
+            self._get_columns(step.iterate.feedback)  # reports a name that there is not
+            return self._build_loop_head(step, step.iterate, inputs)
         # With a broadcast, rows keep the event time of the first input.
         of_time = step.input_streams[:1] if step.broadcast else step.input_streams
         timed = all(self.streams[n].has_event_time for n in of_time if n in self.streams)
@@ -341,6 +256,16 @@ class PlanBuilder:
             side_outputs=frozenset(stream.name for stream, _ in asides),
             slot=self._find_slot(step, step.input_streams),
             may_chain=step.chain,
+        )
+
+    def _build_loop_head(
+        self, step: Step, iterate: Iterate, inputs: Sequence[tuple[Text, KnownColumns]]
+    ) -> nodes.Step:
+        head, known = self.loops.build_head(step, iterate, inputs)
+        self._add_streams((stream, known) for stream in head.outputs)
+        parallelism = step.parallelism or self.pipeline.settings.parallelism
+        return replace(
+            head, parallelism=parallelism, slot=self._find_slot(step, step.input_streams)
         )
 
     def _find_slot(self, part: Step | Sink, inputs: Iterable[Text]) -> str:

@@ -1,7 +1,7 @@
 """The heads of loops in a plan, and the rules for the steps inside.
 
 The plan is built without the edges back, so a head is typed before the step whose rows come back to
-it. `check_loops` compares the two when all steps are there.
+it. `PlanLoops.check` compares the two when all steps are there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import describe_kind
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_condition
+from headrace.core.plan.document_checks import format_subject
 from headrace.core.plan.loop_bodies import find_steps_between, list_loops
 from headrace.core.plan.nodes.matching import (
     BroadcastMatch,
@@ -66,85 +67,78 @@ def build_loop(
     return known, loop
 
 
-def build_head(
-    step: Step,
-    inputs: Sequence[tuple[Text, KnownColumns]],
-    streams: Mapping[str, nodes.Stream],
-    report: PlanProblems,
-    *,
-    may_be_timed: bool,
-) -> tuple[nodes.Step, KnownColumns]:
-    """Return the head of a loop, and the columns of its rows.
-
-    `may_be_timed`: the rows do not lose their event time inside.
-    """
-    assert step.iterate is not None
-    known, loop = build_loop(step, step.iterate, inputs, report)
-    found = [(name, streams[name]) for name in step.input_streams if name in streams]
-    for name, stream in found:
-        if not isinstance(stream.kind, nodes.Append):
-            message = f'iterate does not take the rows of "{name}", which replace each other'
-            report.add(message, name.locate(), "a map with changes: true makes rows of changes")
-    timed = may_be_timed and all(stream.has_event_time for _, stream in found)
-    names = [str(step.name), nodes.name_loop_stream(step.name)]
-    if step.iterate.max_rounds is not None:
-        names.append(nodes.name_over_stream(step.name))
-    head = nodes.Step(
-        name=str(step.name),
-        inputs=tuple(str(streams[n].name if n in streams else n) for n in step.input_streams),
-        operations=(loop,),
-        on_error="fail",
-        outputs=tuple(nodes.Stream(n, known.schema, nodes.Append(), timed) for n in names),
-        parallelism=1,
-        may_chain=step.chain,
-    )
-    return head, known
-
-
 @dataclass(slots=True)
-class LoopChecks:
-    """The checks of the loops of a plan, when all of its steps are built."""
+class PlanLoops:
+    """The loops of a plan: their heads, and their checks when all steps are built."""
 
-    pipeline: Pipeline
-    parts: Sequence[nodes.Source | nodes.Step]
+    parts: Mapping[str, nodes.Source | nodes.Step]
     streams: Mapping[str, nodes.Stream]
     known_columns: Mapping[str, KnownColumns]
     report: PlanProblems
-    untimed_loops: set[str] = field(default_factory=set)
-    """The loops whose rows lose their event time inside."""
+    untimed: frozenset[str]
+    """The heads that have no event time, because their rows lose it inside."""
+    found_untimed: set[str] = field(default_factory=set)
+    """Others of which that turned out: the plan is to be built again."""
 
-    def check(self) -> None:
+    def build_head(
+        self, step: Step, iterate: Iterate, inputs: Sequence[tuple[Text, KnownColumns]]
+    ) -> tuple[nodes.Step, KnownColumns]:
+        """Return the head of a loop, and the columns of its rows."""
+        known, loop = build_loop(step, iterate, inputs, self.report)
+        found = [(name, self.streams[name]) for name, _ in inputs if name in self.streams]
+        for name, stream in found:
+            if not isinstance(stream.kind, nodes.Append):
+                message = f'iterate does not take the rows of "{name}", which replace each other'
+                hint = "a map with changes: true makes rows of changes"
+                self.report.add(message, name.locate(), hint)
+        is_timed = all(stream.has_event_time for _, stream in found)
+        is_timed &= step.name not in self.untimed
+        names = [str(step.name), nodes.name_loop_stream(step.name)]
+        if iterate.max_rounds is not None:
+            names.append(nodes.name_over_stream(step.name))
+        streams = tuple(nodes.Stream(n, known.schema, nodes.Append(), is_timed) for n in names)
+        read = (self.streams[name].name if name in self.streams else name for name, _ in inputs)
+        head = nodes.Step(
+            name=str(step.name),
+            inputs=tuple(map(str, read)),
+            operations=(loop,),
+            on_error="fail",
+            outputs=streams,
+            parallelism=1,
+            may_chain=step.chain,
+        )
+        return head, known
+
+    def check(self, pipeline: Pipeline) -> None:
         """Report what is wrong with the loops."""
-        for head, loop in list_loops(self.parts):
-            step = self.pipeline.steps[head.name]
+        for head, loop in list_loops(self.parts.values()):
+            step = pipeline.steps[head.name]
             assert step.iterate is not None
-            self.report.subject = f'step "{head.name}"'
-            if self._check_process_count(step):
-                self._check_loop(step, step.iterate, head, loop)
+            self.report.subject = format_subject(step)
+            count = pipeline.settings.workers
+            if isinstance(count, int) and count > 1:
+                message = f"a loop runs in one process, but settings.workers is {count}"
+                self.report.add(message, step.keys_at["iterate"].locate(), "leave out workers")
+            else:
+                self._check_loop(pipeline, step.iterate, head, loop)
 
-    def _check_process_count(self, step: Step) -> bool:
-        count = self.pipeline.settings.workers
-        if not isinstance(count, int) or count == 1:
-            return True
-        message = f"a loop runs in one process, but settings.workers is {count}"
-        self.report.add(message, step.keys_at["iterate"].locate(), "leave out workers")
-        return False
-
-    def _check_loop(self, step: Step, iterate: Iterate, head: nodes.Step, loop: nodes.Loop) -> None:
-        back = self.streams.get(loop.feedback)
+    def _check_loop(
+        self, pipeline: Pipeline, iterate: Iterate, head: nodes.Step, loop: nodes.Loop
+    ) -> None:
+        back, parts = self.streams.get(loop.feedback), [*self.parts.values()]
         if back is None:
             return  # the name is reported elsewhere
         place, inside = iterate.feedback.locate(), nodes.name_loop_stream(head.name)
-        body = find_steps_between(self.parts, [inside], loop.feedback)
+        body = find_steps_between(parts, [inside], loop.feedback)
         if not body:
             message = f'iterate.feedback: the rows of "{loop.feedback}" do not come from {inside}'
             self.report.add(message, place, f"the first step inside is one with from: {inside}")
             return
         left = [stream.name for stream in head.outputs if stream.name != inside]
-        for name in find_steps_between(self.parts, left, loop.feedback):
+        for name in find_steps_between(parts, left, loop.feedback):
             if name not in body or not set(left).isdisjoint(body[name].inputs):
                 message = f'the loop of "{head.name}" reads the rows that have left it'
-                reader = self.pipeline.steps.get(name.partition("@")[0], step)
+                reader = pipeline.steps.get(name.partition("@")[0], pipeline.steps[head.name])
                 hint = f"a row that is to go round does not leave: read {inside}"
                 self.report.add(message, reader.keys_at["from"].locate(), hint)
                 return
@@ -154,9 +148,9 @@ class LoopChecks:
             self.report.add(message, place, hint)
         self._check_columns(iterate, head, loop)
         for each in body.values():
-            self._check_step(each, head)
+            self._check_step(pipeline, each, head)
         if head.outputs[0].has_event_time and not back.has_event_time:
-            self.untimed_loops.add(head.name)
+            self.found_untimed.add(head.name)
 
     def _check_columns(self, iterate: Iterate, head: nodes.Step, loop: nodes.Loop) -> None:
         """Report the columns in which the rows that come back differ from those that go round."""
@@ -170,12 +164,12 @@ class LoopChecks:
             hint = f"the rows that come back have the columns of {head.name}.loop: {columns}"
             self.report.add(message, iterate.feedback.locate(), hint)
 
-    def _check_step(self, inner: nodes.Step, head: nodes.Step) -> None:
+    def _check_step(self, pipeline: Pipeline, inner: nodes.Step, head: nodes.Step) -> None:
         """Report the operations of a step inside that would wait for event time."""
-        model = self.pipeline.steps.get(inner.name.partition("@")[0])
+        model = pipeline.steps.get(inner.name.partition("@")[0])
         if model is None:
             return
-        self.report.subject = f'step "{model.name}"'
+        self.report.subject = format_subject(model)
         if model.iterate is not None:
             message = f'a loop inside of another, that of "{head.name}", is not built'
             self.report.add(message, model.keys_at["iterate"].locate(), "let it leave that first")

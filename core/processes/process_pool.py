@@ -44,10 +44,10 @@ from headrace.core.processes.messages import (
     UserNotice,
 )
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.worker.channels import list_channels
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.core.worker.pool import WorkerSpec
 from headrace.core.worker.report import WorkerReport
-from headrace.core.worker.subtask_builder import list_channels
 
 CANCEL_TIMEOUT_S = 10.0
 """The time in which a worker may end its subtasks before it is killed."""

@@ -47,10 +47,10 @@ from headrace.core.processes.messages import (
     WorkerReady,
 )
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.worker.channels import ChannelEnds, ChannelKey, list_channels
 from headrace.core.worker.connectors import WorkerConnectors, open_worker_connectors, share_lookups
 from headrace.core.worker.pool import WorkerSpec, build_worker
 from headrace.core.worker.report import WorkerIdentity, WorkerReport
-from headrace.core.worker.subtask_builder import ChannelEnds, ChannelKey, list_channels
 from headrace.core.worker.worker import Worker
 
 REPORT_INTERVAL_S = 1.0

@@ -18,13 +18,14 @@ from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.worker.channels import ChannelEnds, build_channels
 from headrace.core.worker.connectors import (
     OpenConnectors,
     WorkerConnectors,
     open_worker_connectors,
 )
 from headrace.core.worker.report import WorkerReport
-from headrace.core.worker.subtask_builder import ChannelEnds, SubtaskBuilder, build_channels
+from headrace.core.worker.subtask_builder import SubtaskBuilder
 from headrace.core.worker.tap_sampler import TapSampler
 from headrace.core.worker.worker import Worker
 

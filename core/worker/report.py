@@ -7,14 +7,16 @@ each attempt; `statistics` adds them up to those of the job.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
 from headrace.core.api.splits import Position, SubtaskId
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.checkpoint.counters import PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
+from headrace.core.dataflow.channel import Channel
 from headrace.core.dataflow.input_gate import InputGate
+from headrace.core.dataflow.loop_task import LoopTask
 from headrace.core.dataflow.operator_task import SlowKernel, TaskOutput
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.plan import nodes
@@ -135,7 +137,7 @@ def _collect_subtask(
         _measure_time(subtask, blocked_s),
         operator_task.run_time.seconds > 0 and not operator_task.run_time.is_running,
         watermark_us,
-        None if gate is None else _measure_queue(gate),
+        None if gate is None else _measure_queue(_list_input_channels(gate, subtask.loop_task)),
         tuple(_collect_splits(source_task)) if source_task is not None and with_splits else None,
         {step: _measure_step(subtask, step) for step in list(subtask.operators.states)},
         blocked_s,
@@ -209,15 +211,20 @@ def _measure_blocked_s(subtask: Subtask) -> float:
 
 def _measure_time(subtask: Subtask, blocked_s: float) -> TaskTime:
     operator_task = subtask.operator_task
-    head = subtask.source_task or subtask.lookup_task or subtask.gate
+    head = subtask.source_task or subtask.lookup_task or subtask.loop_task or subtask.gate
     assert head is not None
     if len(subtask.task.parts) > 1:  # a sink alone is busy while it writes
         blocked_s += operator_task.output.write_time.seconds
     return make_task_time(operator_task.run_time.seconds, head.idle_time.seconds, blocked_s)
 
 
-def _measure_queue(gate: InputGate) -> InputQueue:
-    channels = [(channel.bounds, channel.statistics()) for channel in gate.channels]
+def _list_input_channels(gate: InputGate, loop_task: LoopTask | None) -> list[Channel]:
+    """Return the channels of a gate, and those on which rows come back to the head of a loop."""
+    return [*gate.channels, *(() if loop_task is None else loop_task.feedback_channels)]
+
+
+def _measure_queue(read: Iterable[Channel]) -> InputQueue:
+    channels = [(channel.bounds, channel.statistics()) for channel in read]
     return InputQueue(
         sum(now.waiting_rows for _, now in channels),
         sum(now.waiting_bytes for _, now in channels),

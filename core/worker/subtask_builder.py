@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeAlias
 
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import SnapshotStore
@@ -19,8 +18,7 @@ from headrace.core.coordination.messages import (
     Snapshot,
     WatermarkReport,
 )
-from headrace.core.dataflow.channel import Channel, ChannelBounds, OutputChannel
-from headrace.core.dataflow.feedback_channel import FeedbackChannel
+from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.dataflow.latency import LatencyRecorder
 from headrace.core.dataflow.lookup_task import LookupTask
@@ -47,6 +45,7 @@ from headrace.core.plan.loop_bodies import list_inner_streams
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.sources.watermarks import build_watermark_generator
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.worker.channels import ChannelEnds
 from headrace.core.worker.connectors import WorkerConnectors
 
 
@@ -139,49 +138,6 @@ class Subtask:
         if self.loop_task is not None:
             self.loop_task.close()
         self.operators.close()
-
-
-ChannelKey: TypeAlias = "tuple[int, int, int]"
-"""An edge of the plan, the index of the writing subtask, and that of the reading one."""
-
-
-def list_channels(plan: nodes.Plan) -> Iterator[tuple[ChannelKey, SubtaskId, SubtaskId]]:
-    """Yield each channel between subtasks of a plan, with its writer and its reader."""
-    tasks = {name: number for number, task in enumerate(plan.tasks) for name in task.parts}
-    for at, edge in enumerate(plan.edges):
-        producer, consumer = tasks[edge.producer], tasks[edge.consumer]
-        if producer == consumer:
-            continue
-        for writer in range(plan.part(edge.producer).parallelism):
-            for reader in range(plan.part(edge.consumer).parallelism):
-                if edge.exchange != "forward" or writer == reader:
-                    yield (
-                        (at, writer, reader),
-                        SubtaskId(producer, writer),
-                        SubtaskId(consumer, reader),
-                    )
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelEnds:
-    """The ends of channels that subtasks of this process read and write."""
-
-    inputs: Mapping[ChannelKey, Channel]
-    outputs: Mapping[ChannelKey, OutputChannel]
-
-
-def build_channels(plan: nodes.Plan, bounds: ChannelBounds) -> ChannelEnds:
-    """Build the channels of a plan whose subtasks are all in this process."""
-    channels = {key: _build_channel(plan, key, bounds) for key, _, _ in list_channels(plan)}
-    return ChannelEnds(channels, channels)
-
-
-def _build_channel(plan: nodes.Plan, key: ChannelKey, bounds: ChannelBounds) -> Channel:
-    edge = plan.edges[key[0]]
-    loop = get_loop(plan.part(edge.consumer)) if edge.is_feedback else None
-    if loop is None:
-        return Channel(bounds)
-    return FeedbackChannel(edge.consumer, loop.max_bytes, bounds)
 
 
 class SubtaskBuilder:

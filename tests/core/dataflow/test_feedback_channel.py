@@ -9,7 +9,11 @@ import pytest
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.dataflow.channel import ChannelBounds
-from headrace.core.dataflow.feedback_channel import CHANNELS_IN_MEMORY, FeedbackChannel
+from headrace.core.dataflow.feedback_channel import (
+    CHANNELS_IN_MEMORY,
+    FeedbackBudget,
+    FeedbackChannel,
+)
 from headrace.core.errors.attribution import get_failed_part
 from headrace.core.types.elements import (
     Barrier,
@@ -50,7 +54,7 @@ def take_all(channel: FeedbackChannel) -> pl.DataFrame:
 
 
 def test_no_sender_waits_and_rows_stay_in_order() -> None:
-    channel = FeedbackChannel("tries", 1 << 20, BOUNDS)
+    channel = FeedbackChannel(FeedbackBudget("tries", 1 << 20), BOUNDS)
     rows = put_all(channel, 50)
     assert channel.statistics().waiting_rows == 5000
     assert channel.statistics().waiting_bytes > CHANNELS_IN_MEMORY * BOUNDS.bytes
@@ -68,16 +72,22 @@ def take_all_again(channel: FeedbackChannel) -> bool:
 
 
 def test_more_rows_than_the_limit_fail_by_name() -> None:
-    channel = FeedbackChannel("tries", 3000, BOUNDS)
+    budget = FeedbackBudget("tries", 3000)
+    one, other = FeedbackChannel(budget, BOUNDS), FeedbackChannel(budget, BOUNDS)
+    put_all(one, 2)
+    take_all(one)
+    assert budget.bytes == 0
+    put_all(one, 2)  # the limit is that of both channels together
     with pytest.raises(ConnectorError, match=r"more than its max_in_loop of 2\.9 KB") as failed:
-        put_all(channel, 50)
+        put_all(other, 2)
     assert get_failed_part(failed.value) == "tries"
     assert failed.value.is_final
-    channel.close()
+    one.close()
+    other.close()
 
 
 def test_separators_keep_their_place_and_times_end_here() -> None:
-    channel = FeedbackChannel("tries", 1 << 20, BOUNDS)
+    channel = FeedbackChannel(FeedbackBudget("tries", 1 << 20), BOUNDS)
     row = Batch(pl.DataFrame({"n": [1]}))
     for element in (row, WatermarkElement(5), row, Barrier(3), row, IdleMarker()):
         channel.append(element, 8)

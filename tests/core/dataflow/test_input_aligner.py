@@ -14,6 +14,7 @@ from headrace.core.types.elements import (
     EndOfStream,
     IdleMarker,
     LatencyMarker,
+    LoopMarker,
     WatermarkElement,
 )
 
@@ -247,3 +248,21 @@ def test_rows_of_a_timeless_input_may_follow_the_end_of_the_others() -> None:
         [ROW, IdleMarker()],
         [WatermarkElement(MAX_WATERMARK_US), EndOfStream()],
     ]
+
+
+def test_a_marker_waits_for_the_inputs_from_inside_and_tells_of_those_from_outside() -> None:
+    alignment = InputAligner(3, loop_inputs={"tries": frozenset({0, 1})})
+    one, other = LoopMarker("tries", 4), LoopMarker("tries", 4, is_waiting=True, outside_us=9)
+    hand_on(alignment, (2, WatermarkElement(7)))
+    assert hand_on(alignment, (0, one), (0, ROW), (1, other)) == [
+        [],
+        [ROW],
+        [LoopMarker("tries", 4, is_waiting=True, is_open=True, outside_us=7)],
+    ]
+    hand_on(alignment, (2, EndOfStream()))
+    assert hand_on(alignment, (1, one), (0, one)) == [[], [one]]
+
+
+def test_a_marker_of_another_loop_goes_no_further() -> None:
+    alignment = InputAligner(2, loop_inputs={"tries": frozenset({0})})
+    assert hand_on(alignment, (1, LoopMarker("other", 1))) == [[]]

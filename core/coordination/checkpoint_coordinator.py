@@ -36,7 +36,7 @@ from collections.abc import Collection
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
-from headrace.core.api.splits import Handle, SubtaskId
+from headrace.core.api.splits import Failure, Handle, SubtaskId
 from headrace.core.coordination.messages import (
     CheckpointCompleted,
     CheckpointFailed,
@@ -252,6 +252,17 @@ class CheckpointCoordinator:
     def has_too_many_failures(self) -> bool:
         """Whether more checkpoints have failed in a row than the job tolerates."""
         return self.failure_count > self.schedule.tolerable_failures
+
+    def build_failure(self) -> Failure:
+        """Return the failure of a job of which too many checkpoints have failed."""
+        failed = self.failure_count
+        count = f"{failed} checkpoints in a row" if failed > 1 else "a checkpoint"
+        return Failure(
+            f"{count} failed: {self.failure_reason}",
+            "checkpoints",
+            hint="checkpoint.tolerable_failures sets how many may fail in a row",
+            is_transient=True,
+        )
 
     @property
     def unlisted_output(self) -> tuple[PreparedHandle, ...]:

@@ -39,7 +39,7 @@ from typing import Literal, TypeAlias
 
 from headrace.core.api.splits import Failure, Handle, Split, SubtaskId
 from headrace.core.coordination.checkpoint_coordinator import CheckpointCoordinator
-from headrace.core.coordination.loop_waves import LoopWaves
+from headrace.core.coordination.loop_waves import AllLoopWaves
 from headrace.core.coordination.messages import (
     AbortOutput,
     AttemptCancelled,
@@ -89,7 +89,7 @@ class Coordinator:
     """The watermark alignment of the sources that have a `max_drift`."""
     checkpoints: CheckpointCoordinator | None = None
     attempt: int = 1
-    loops: tuple[LoopWaves, ...] = ()
+    loops: AllLoopWaves = field(default_factory=AllLoopWaves)
     state: CoordinatorState = "new"
     failure: Failure | None = None
     is_stopped: bool = False
@@ -172,9 +172,8 @@ class Coordinator:
         """Return what the end of a stop waits for, and the subtasks that have not answered."""
         checkpoints = self.checkpoints
         if self.state in ("new", "running"):
-            loops = filter(None, (loop.describe_rows() for loop in self.loops))
-            what = ", ".join(("the rows that were read", *loops))
-            return what, tuple(sorted(self._running_subtasks))
+            what = ("the rows that were read", *self.loops.describe_rows())
+            return ", ".join(what), tuple(sorted(self._running_subtasks))
         if self.state in ("stopping", "ending") and checkpoints is not None:
             return checkpoints.get_awaited()
         return "the end of its tasks", ()
@@ -183,7 +182,7 @@ class Coordinator:
         """Return the time of the next `tick`, if one is due."""
         if self.state not in ("running", "stopping", "ending"):
             return None
-        due = [loop.next_deadline() for loop in self.loops]
+        due = [self.loops.next_deadline()]
         if self._takes_checkpoints and self.checkpoints is not None:
             due.append(self.checkpoints.next_deadline())
         return min((at for at in due if at is not None), default=None)
@@ -197,7 +196,7 @@ class Coordinator:
         """Advance the checkpoints and the waves of loops to this time."""
         if self.next_deadline() is None:
             return []
-        waves = [message for loop in self.loops for message in loop.tick(now)]
+        waves = self.loops.tick(now)
         if self.checkpoints is None or not self._takes_checkpoints:
             return waves
         return [*waves, *self.checkpoints.tick(now), *self._advance(now)]
@@ -215,8 +214,9 @@ class Coordinator:
                 return self.fail(failure)
             case WatermarkReport(subtask, at_us):
                 return self._update_alignment(subtask, at_us)
-            case LoopTimeHeld(subtask) | LoopWaveReturned(subtask):
-                return self._advance_loop(message, subtask, now)
+            case LoopTimeHeld() | LoopWaveReturned():
+                is_running = self.state in ("running", "stopping", "ending")
+                return self.loops.receive(message, now) if is_running else []
             case AttemptCancelled() if self.state in ("failing", "cancelling"):
                 self.state = "failed" if self.state == "failing" else "done"
                 return []
@@ -340,17 +340,6 @@ class Coordinator:
                 return [AbortOutput(subtask, handle)]
         return []
 
-    def _advance_loop(
-        self, message: LoopTimeHeld | LoopWaveReturned, subtask: SubtaskId, now: float
-    ) -> list[CoordinatorAction]:
-        """Pass an event of a loop's head to the waves of the loop."""
-        if self.state not in ("running", "stopping", "ending"):
-            return []
-        loop = next(each for each in self.loops if subtask in each.heads)
-        if isinstance(message, LoopTimeHeld):
-            return loop.on_time_held(message, now)
-        return loop.on_wave_returned(message, now)
-
     def _forward_event(self, message: CoordinatorEvent, now: float) -> list[CoordinatorAction]:
         """Pass an event to the checkpoint that is in progress."""
         checkpoints = self.checkpoints
@@ -407,17 +396,7 @@ class Coordinator:
         assert self.checkpoints is not None
         if not self.checkpoints.has_too_many_failures:
             return []
-        failed = self.checkpoints.failure_count
-        count = f"{failed} checkpoints in a row" if failed > 1 else "a checkpoint"
-        hint = "checkpoint.tolerable_failures sets how many may fail in a row"
-        return self.fail(
-            Failure(
-                f"{count} failed: {self.checkpoints.failure_reason}",
-                "checkpoints",
-                hint=hint,
-                is_transient=True,
-            )
-        )
+        return self.fail(self.checkpoints.build_failure())
 
     def _end_if_committed(self) -> list[CoordinatorAction]:
         """End the attempt when no input is left and all output is committed."""

@@ -145,6 +145,35 @@ class LoopWaves:
         return [ReleaseLoopTime(self.loop, self.heads, low, is_end)]
 
 
+@dataclass(slots=True)
+class AllLoopWaves:
+    """The waves of all loops of a job."""
+
+    loops: tuple[LoopWaves, ...] = ()
+
+    def receive(
+        self, event: LoopTimeHeld | LoopWaveReturned, now: float
+    ) -> list[CoordinatorAction]:
+        """Pass an event of a loop's head to the waves of the loop."""
+        loop = next(each for each in self.loops if event.subtask in each.heads)
+        if isinstance(event, LoopTimeHeld):
+            return loop.on_time_held(event, now)
+        return loop.on_wave_returned(event, now)
+
+    def next_deadline(self) -> float | None:
+        """Return the time at which `tick` is due, if it is."""
+        due = (loop.next_deadline() for loop in self.loops)
+        return min((at for at in due if at is not None), default=None)
+
+    def tick(self, now: float) -> list[CoordinatorAction]:
+        """Begin the waves that are due."""
+        return [action for loop in self.loops for action in loop.tick(now)]
+
+    def describe_rows(self) -> list[str]:
+        """Describe how many rows go round in each loop that has some."""
+        return [text for loop in self.loops if (text := loop.describe_rows())]
+
+
 def _get_lowest(held: Iterable[HeldTime]) -> int | None:
     """Return the lowest watermark of heads that are not idle; None if all are."""
     times = [MAX_WATERMARK_US if e.has_ended else e.watermark_us for e in held if not e.is_idle]

@@ -16,7 +16,7 @@ from headrace.core.api.sinks import SinkCoordinator, WriterFactory
 from headrace.core.api.sources import ReaderFactory, SourceCoordinator
 from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state import Document
-from headrace.core.coordination.loop_waves import LoopWaves
+from headrace.core.coordination.loop_waves import AllLoopWaves, LoopWaves
 from headrace.core.coordination.split_assignment import SplitAssigner
 from headrace.core.coordination.watermark_alignment import WatermarkAlignment
 from headrace.core.errors.attribution import attribute_errors_to
@@ -229,12 +229,14 @@ def build_split_assigners(plan: nodes.Plan, ends: OpenConnectors) -> dict[str, S
     return dealings
 
 
-def build_loop_waves(plan: nodes.Plan) -> tuple[LoopWaves, ...]:
+def build_loop_waves(plan: nodes.Plan) -> AllLoopWaves:
     """Return the waves of the loops."""
-    return tuple(
-        LoopWaves(task.parts[0], ids)
-        for task, ids in enumerate_subtasks(plan)
-        if get_loop(plan.part(task.parts[0])) is not None
+    return AllLoopWaves(
+        tuple(
+            LoopWaves(task.parts[0], ids)
+            for task, ids in enumerate_subtasks(plan)
+            if get_loop(plan.part(task.parts[0])) is not None
+        )
     )
 
 

@@ -20,3 +20,14 @@ def test_ten_rounds_print_their_numbers(headrace: Headrace) -> None:
         ran = headrace("run", file, "--fresh", "--set", f"settings.parallelism={parallelism}")
         assert ran.status == 0, ran.err
         assert sorted(ran.out.split()) == [f'{{"n":{n}}}' for n in range(11, 16)]
+
+
+def test_a_simulated_loop_gives_what_the_interpreter_gives(headrace: Headrace) -> None:
+    ran = headrace("simulate", str(LOOPS / "stream.yaml"), "--seeds", "3")
+    assert ran.status == 0, ran.out + ran.err
+    assert "compared with the reference interpreter: results" in ran.out + ran.err
+
+
+def test_the_summary_counts_the_rows_that_came_back(headrace: Headrace) -> None:
+    ran = headrace("run", str(LOOPS / "stream.yaml"), "--fresh")
+    assert "metrics of tries: rows_back 50, rows_left 5\n" in ran.err

@@ -1,14 +1,19 @@
-"""A loop whose process is killed with SIGKILL while rows go round gives each row once."""
+"""Loops whose processes are killed, stopped, drained or saved while rows go round.
+
+Each row leaves once.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 
-from tests.support.cli.processes import ended, start
+from tests.support.cli.command_process import HEADRACE
+from tests.support.cli.processes import ended, finished, start
 
 ROWS, ROUNDS, KILLS = 300, 6, 3
 WAIT = """\
@@ -69,9 +74,72 @@ def test_a_killed_process_gives_each_row_of_a_loop_once(tmp_path: Path) -> None:
     process = start(tmp_path, "p.yaml", "--quiet", "--set", "settings.parallelism=3")
     _, errors = ended(process)
     assert process.returncode == 0, errors
-    rows = Counter(
+    assert read_rows(tmp_path) == ALL
+
+
+ALL = Counter((k, k * 100 + ROUNDS, ROUNDS) for k in range(ROWS))
+
+
+def read_rows(folder: Path, output: str = "out") -> Counter[tuple[int, int, int]]:
+    """Return the rows that have left the loop."""
+    return Counter(
         (row["k"], row["n"], row["rounds"])
-        for path in (tmp_path / "out").glob("*.jsonl")
+        for path in (folder / output).glob("*.jsonl")
         for row in map(json.loads, path.read_text().splitlines())
     )
-    assert rows == Counter((k, k * 100 + ROUNDS, ROUNDS) for k in range(ROWS))
+
+
+def start_slowly(folder: Path) -> subprocess.Popen[str]:
+    """Run the job over rows that come for a minute, until the first ones go round."""
+    (folder / "p.yaml").write_text(PIPELINE.replace(f"rows: {ROWS}", f"rows: {ROWS}, rate: 5/s"))
+    (folder / "wait.py").write_text(WAIT)
+    process = start(folder, "p.yaml", "--log", "json")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if json.loads(line).get("number", 0) >= 10:
+            break
+    return process
+
+
+def command(folder: Path, *words: str) -> str:
+    """Run a command on the job; return what it prints."""
+    ran = subprocess.run([*HEADRACE, *words], cwd=folder, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def finish(folder: Path, *words: str) -> None:
+    """Run the job to its end."""
+    rest = "settings.parallelism=3", "sources.rows.generate.rate=100000/s"
+    values = [word for value in rest for word in ("--set", value)]
+    ran = finished(folder, "p.yaml", "--quiet", *values, *words)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_stopped_loop_and_its_savepoint_resume_with_the_rows_inside(tmp_path: Path) -> None:
+    process = start_slowly(tmp_path)
+    command(tmp_path, "savepoint", "killed", "--to", "saved")
+    left_before = read_rows(tmp_path)
+    command(tmp_path, "stop", "killed")
+    ended(process)
+    assert read_rows(tmp_path).total() < ROWS
+    finish(tmp_path)
+    assert read_rows(tmp_path) == ALL
+    finish(
+        tmp_path, "--home", "other", "--from-savepoint", "saved", "--set", "sinks.out.files.path=to"
+    )
+    again = read_rows(tmp_path, "to")
+    assert again <= ALL
+    assert ALL - again <= left_before
+
+
+def test_a_drained_loop_is_empty_and_may_resume_with_new_rows(tmp_path: Path) -> None:
+    process = start_slowly(tmp_path)
+    command(tmp_path, "stop", "killed", "--drain")
+    ended(process)
+    left = read_rows(tmp_path)
+    read = {k for k, *_ in left}
+    assert 0 < len(read) < ROWS
+    assert left <= ALL
+    finish(tmp_path, "--resume-drained")
+    assert read_rows(tmp_path) == ALL

@@ -23,7 +23,7 @@ class Loop:
     max_rounds: int | None
     """The number of times that a row may come back; None: any."""
     max_bytes: int
-    """The size of the rows that may wait at a subtask after they came back."""
+    """The size of the rows that a subtask may hold after they came back."""
     passes_watermarks: bool
     """Whether watermarks pass at once, and not only when the loop is empty."""
 

@@ -45,6 +45,11 @@ def build_rows(window: int, rows: int = ROWS) -> pl.DataFrame:
     ).with_columns(at=pl.Series(at, dtype=pl.Datetime("us", "UTC")))
 
 
+def list_windows(first: int) -> list[MemoryEvent]:
+    """Return the rows of all windows from one on, with a pause after each."""
+    return [event for at in range(first, WINDOWS) for event in (build_rows(at), 2.0)]
+
+
 def run(
     folder: Path, seed: int, inside: str, data: Mapping[str, list[MemoryEvent]]
 ) -> tuple[Counter[tuple[object, int]], bool]:
@@ -69,9 +74,9 @@ def run(
 @pytest.mark.parametrize("seed", range(4))
 def test_a_window_fires_when_its_rows_have_left_the_loop(tmp_path: Path, seed: int) -> None:
     """The input goes on for ever: only an empty loop lets event time pass."""
-    events = [event for at in range(WINDOWS) for event in (build_rows(at), 2.0)]
-    later = [build_rows(WINDOWS, 1), 1000.0, build_rows(WINDOWS + 1, 1)]
-    fired, is_stopped = run(tmp_path, seed, "tries.loop", {"rows": [*events, *later]})
+    later: list[MemoryEvent] = [build_rows(WINDOWS, 1), 1000.0, build_rows(WINDOWS + 1, 1)]
+    events = [*list_windows(0), *later]
+    fired, is_stopped = run(tmp_path, seed, "tries.loop", {"rows": events})
     assert is_stopped
     assert fired == ALL
 
@@ -79,9 +84,8 @@ def test_a_window_fires_when_its_rows_have_left_the_loop(tmp_path: Path, seed: i
 @pytest.mark.parametrize("seed", range(4))
 def test_an_input_of_a_step_inside_holds_event_time_and_the_end(tmp_path: Path, seed: int) -> None:
     """The input of the head has ended long before rows come into the loop from another source."""
-    first = [build_rows(0, ROWS // 2)]
-    rest = build_rows(0).tail(ROWS // 2)
-    more = [rest, 2.0, *(event for at in range(1, WINDOWS) for event in (build_rows(at), 2.0))]
-    fired, is_stopped = run(tmp_path, seed, "[tries.loop, more]", {"rows": first, "more": more})
+    first, rest = build_rows(0, ROWS // 2), build_rows(0).tail(ROWS // 2)
+    more = [rest, 2.0, *list_windows(1)]
+    fired, is_stopped = run(tmp_path, seed, "[tries.loop, more]", {"rows": [first], "more": more})
     assert not is_stopped
     assert fired == ALL

@@ -55,8 +55,8 @@ class FeedbackBudget:
         self.bytes += size
         if self.bytes > self.max_bytes:
             message = (
-                f"{self.rows} rows ({format_size(self.bytes)}) that came back wait at the head of"
-                f" the loop, more than its max_in_loop of {format_size(self.max_bytes)}"
+                f"{self.rows} rows ({format_size(self.bytes)}) that came back are held at the head"
+                f" of the loop, more than its max_in_loop of {format_size(self.max_bytes)}"
             )
             hint = "raise max_in_loop, or let fewer rows come of one inside: their number grows"
             with attribute_errors_to(self.loop):

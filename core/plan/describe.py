@@ -257,7 +257,7 @@ def _describe_loop(loop: Loop) -> Iterator[str]:
         yield f"{ROUNDS_COLUMN} counts how often a row has come back"
     if loop.max_rounds is not None:
         yield f"a row that has come back {loop.max_rounds} times goes to over"
-    yield f"at most {format_size(loop.max_bytes)} of rows wait that came back, in each subtask"
+    yield f"a subtask holds at most {format_size(loop.max_bytes)} of rows that came back"
     if not loop.passes_watermarks:
         yield "event time passes when the loop is empty"
 

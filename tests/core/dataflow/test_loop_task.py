@@ -26,7 +26,6 @@ from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.errors.attribution import get_failed_part
 from headrace.core.types.elements import (
     MAX_WATERMARK_US,
-    MIN_WATERMARK_US,
     Barrier,
     Batch,
     Element,
@@ -113,8 +112,8 @@ def test_the_end_goes_round_before_it_leaves(tmp_path: Path) -> None:
         task = await run_until(head, *steps)
         assert take_all(head.left) == [[12]]
         assert take_all(head.inside) == [[3]]
-        held = HeldTime(MIN_WATERMARK_US, has_ended=True)
-        assert head.events == [LoopTimeHeld(HEAD, held)]
+        held = HeldTime(MAX_WATERMARK_US, has_ended=True)
+        assert head.events[-1] == LoopTimeHeld(HEAD, held)
         assert head.subtask.loop_task is not None
         head.subtask.loop_task.release_time(
             ReleaseLoopTime("tries", (HEAD,), MAX_WATERMARK_US, is_end=True)
@@ -149,22 +148,22 @@ def test_a_row_after_the_end_of_the_loop_fails_by_name(tmp_path: Path) -> None:
 
 
 def test_rows_held_for_a_checkpoint_count_into_max_in_loop(tmp_path: Path) -> None:
-    head = HeadOfLoop(tmp_path)
     many = rows_of(*range(-80, 0))
     assert 512 < many.bytes < 1024
-    rounds = [(head.back, many), (head.back, many), (head.back, many)]
 
-    async def live(*steps: tuple[Channel, Element]) -> None:
-        task = await run_until(head, *steps)
-        if not task.done():
-            task.cancel()
-            return
-        await task
+    async def bring_back_twice(head: HeadOfLoop, *before: tuple[Channel, Element]) -> None:
+        task = await run_until(head, *before, (head.back, many), (head.back, many))
+        if task.done():
+            await task
+        task.cancel()
 
-    asyncio.run(live(*rounds))
-    assert take_all(head.inside) == [many.frame["n"].to_list() * 3]
-    with pytest.raises(ConnectorError, match=r"160 rows \(1\.2 KB\) that came back wait"):
-        asyncio.run(live((head.forward, Barrier(1)), *rounds))
+    head = HeadOfLoop(tmp_path)
+    asyncio.run(bring_back_twice(head))
+    assert take_all(head.inside) == [many.frame["n"].to_list() * 2]
+    head = HeadOfLoop(tmp_path)
+    with pytest.raises(ConnectorError, match=r"160 rows \(1\.2 KB\) that came back"):
+        asyncio.run(bring_back_twice(head, (head.forward, Barrier(1))))
+    assert take_all(head.inside) == [Barrier(1), many.frame["n"].to_list()]
 
 
 def test_a_latency_marker_passes_a_loop_once(tmp_path: Path) -> None:

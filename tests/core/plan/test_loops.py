@@ -76,17 +76,6 @@ def test_explain_draws_the_way_back(tmp_path: Path) -> None:
     ("iterate", "steps", "message"),
     [
         (
-            "from: plain, feedback: once",
-            f"  once: {ONCE}\n",
-            "iterate: no row would ever leave: wanted until or max_rounds [as in until: n > 10]",
-        ),
-        (
-            "from: plain, until: id > 10, max_rounds: 3, feedback: once",
-            f"  once: {ONCE}\n",
-            'iterate: "max_rounds" needs "rounds" '
-            "[rounds: true adds the column that counts, which the steps inside carry]",
-        ),
-        (
             LOOP,
             "  once: {from: tries.loop, select: {id: cast(id as string), more: id}}\n",
             'iterate.feedback: "id" of "once" is string, not bigint; "once" has no column "at"; '

@@ -24,8 +24,8 @@ from headrace.core.job.job import JobOutcome
 from headrace.core.job.launch import LaunchOptions, Watcher, launch_job
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import nodes
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.connector import Connector, SourceSide
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.state.memory.backend import MemoryBackend
 
 FIVE_STEPS = """

@@ -161,7 +161,7 @@ def plan_in_child(file: str, modules: str) -> None:
     start = process_time()
     from headrace.connectors.registry import REGISTRY
     from headrace.core.pipeline.loader import load_pipeline
-    from headrace.core.plan.builder import build_plan
+    from headrace.core.plan.plan_assembly import build_plan
 
     if modules:
         for name in modules.split():

@@ -88,8 +88,8 @@ class CheckedPipeline:
         the next version are left out.
         """
         from headrace.core.pipeline.loader import PlanVersion
-        from headrace.core.plan.builder import build_plan
         from headrace.core.plan.fingerprint import build_fingerprints
+        from headrace.core.plan.plan_assembly import build_plan
 
         later = self.plan
         for version in sorted(PlanVersion, reverse=True)[1:]:
@@ -114,7 +114,7 @@ def check_pipeline(
     check_loading_limits()
     from headrace.connectors.registry import REGISTRY
     from headrace.core.pipeline.loader import load_pipeline
-    from headrace.core.plan.builder import build_plan
+    from headrace.core.plan.plan_assembly import build_plan
 
     loaded = load_pipeline(path, REGISTRY, overrides=overrides, text_path=text_path)
     plan, problems = build_plan(loaded)

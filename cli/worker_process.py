@@ -177,7 +177,7 @@ def _open_store(
 def rebuild_plan(loaded: LoadedPipeline, parallelism: Mapping[str, int]) -> Plan:
     """Return the plan with these numbers of subtasks; it was valid in the coordinator."""
     from headrace.core.pipeline.parallelism import set_parallelism
-    from headrace.core.plan.builder import build_plan
+    from headrace.core.plan.plan_assembly import build_plan
 
     of_sources = next((parallelism[name] for name in loaded.pipeline.sources if parallelism), None)
     pipeline = set_parallelism(loaded.pipeline, of_sources, parallelism)

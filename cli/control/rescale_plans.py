@@ -15,9 +15,9 @@ from headrace.core.pipeline.loader import LoadedPipeline
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.parallelism import set_parallelism, set_workers
 from headrace.core.pipeline.settings import MAX_WORKERS
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.nodes import Plan
 from headrace.core.plan.placement import count_usable_workers
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.types.lazy_dataclass import dataclass
 
 

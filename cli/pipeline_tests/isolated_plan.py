@@ -16,8 +16,8 @@ from headrace.core.pipeline.model import Sink
 from headrace.core.pipeline.parallelism import set_parallelism
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.nodes import Plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.testing.fed_streams import replace_fed_streams
 from headrace.core.types.lazy_dataclass import dataclass
 

@@ -34,10 +34,10 @@ from headrace.core.pipeline.sql_section import build_query_step
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import SourceText
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.connector import Connectors
 from headrace.core.plan.nodes import Plan
 from headrace.core.plan.output_streams import list_declared_streams
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.queries import TypedQuery
 from headrace.core.sql.parser import parse_query
 from headrace.core.sql.syntax_tree import Query, TableName, list_table_names

@@ -27,7 +27,7 @@ from headrace.core.coordination.events import (
 )
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan.builder import build_plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.worker.statistics import PartCounts
 from tests.support.cli.command_line import Headrace
 

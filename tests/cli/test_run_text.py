@@ -14,8 +14,8 @@ from headrace.core.api.state_sizes import StateSize
 from headrace.core.coordination.messages import CheckpointCompleted
 from headrace.core.job.job import JobOutcome
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.nodes import Plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.worker.statistics import PartCounts
 
 TEXT = """\

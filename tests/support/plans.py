@@ -8,8 +8,8 @@ from textwrap import dedent
 from headrace.connectors.registry import REGISTRY
 from headrace.core.errors.problems import Problem
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.nodes import Plan
+from headrace.core.plan.plan_assembly import build_plan
 
 SOURCE = """name: test
 sources:

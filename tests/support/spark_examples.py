@@ -27,8 +27,8 @@ from headrace.connectors.memory import InMemoryData
 from headrace.core.api.kernel_executor import KernelExecutor
 from headrace.core.expressions.generators import GENERATORS
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.nodes import Plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.types.data_types import Field, Schema
 from headrace.core.types.type_parser import TypeTextError, parse_type
 from tests.core.expressions.test_spark_answers import same, series

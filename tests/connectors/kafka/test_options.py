@@ -13,9 +13,9 @@ from headrace.connectors.kafka.source_options import KafkaSource
 from headrace.connectors.registry import REGISTRY
 from headrace.core.errors.rendering import render_problem
 from headrace.core.pipeline.loader import LoadedPipeline, load_pipeline
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.canonical import location_text
 from headrace.core.plan.formatting import format_options
+from headrace.core.plan.plan_assembly import build_plan
 
 PASSWORD = "SECRET-OF-THE-TEST"
 ENV = {"HEADRACE_SECRET_PW": PASSWORD, "PW": PASSWORD, "HOST": "b:1"}

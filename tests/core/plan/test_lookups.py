@@ -11,11 +11,11 @@ from headrace.connectors.registry import REGISTRY
 from headrace.core.errors.problems import Problem
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import nodes
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.canonical import list_clause_texts
 from headrace.core.plan.explain import explain
 from headrace.core.plan.layout import get_lookup
 from headrace.core.plan.nodes import Plan
+from headrace.core.plan.plan_assembly import build_plan
 
 DOCUMENT = """
 name: t

@@ -14,7 +14,7 @@ import pytest
 from headrace.connectors.registry import REGISTRY
 from headrace.core.api.user_code import SHIPPED_PACKAGE, UserCodeError, load_function, locate_file
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan.builder import build_plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.spark.code_archive import find_own_files, find_user_files, write_archive
 
 PIPELINE = """\

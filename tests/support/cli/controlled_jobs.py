@@ -32,7 +32,7 @@ from headrace.core.job.launch import LaunchOptions, launch_job
 from headrace.core.job.signals import SignalHandler
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.pipeline.settings import NoRestart, Restart
-from headrace.core.plan.builder import build_plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.state.memory.backend import MemoryBackend
 from headrace.state.savepoints.creation import take_savepoint
 from headrace.state.storage.home import Home

@@ -20,9 +20,9 @@ from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
 from headrace.core.job.spec import JobSpec
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.connector import Connectors
 from headrace.core.plan.nodes import Plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.testing.simulated_loop import SimulatedLoop
 from headrace.state.memory.backend import MemoryBackend
 

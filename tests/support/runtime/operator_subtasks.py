@@ -26,8 +26,8 @@ from headrace.core.dataflow.output_edges import KeyPartitioner
 from headrace.core.operators.operator import OperatorChain, Output
 from headrace.core.pipeline.loader import load_pipeline
 from headrace.core.plan import nodes
-from headrace.core.plan.builder import build_plan
 from headrace.core.plan.nodes import Plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.plan.states import get_step_state
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
 from headrace.core.types.row_order import add_row_order, number_rows

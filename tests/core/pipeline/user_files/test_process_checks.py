@@ -11,7 +11,7 @@ from headrace import Process, Trial
 from headrace.connectors.memory import InMemoryData
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan.builder import build_plan
+from headrace.core.plan.plan_assembly import build_plan
 
 WRONG = Path(__file__).parent / "wrong_process_classes.txt"
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.connectors.registry import REGISTRY
 from headrace.core.pipeline.loader import load_pipeline
-from headrace.core.plan.builder import build_plan
+from headrace.core.plan.plan_assembly import build_plan
 from headrace.core.spark.batch_plan import find_problems
 from tests.support.plans import built
 from tests.support.sql_steps import build_query, list_errors, write_query

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.core.plan import explain, nodes
+from headrace.core.plan import nodes
+from headrace.core.plan.explain import explain
 from headrace.core.plan.loop_bodies import find_loop_bodies
 from tests.support.plans import SOURCE, UNTIMED, plan_of, said
 

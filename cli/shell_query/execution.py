@@ -19,6 +19,7 @@ from headrace.core.api.user_code import UserCodeError
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.job.launch import JobInterrupted, LaunchOptions, Watcher, launch_job
 from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
+from headrace.core.plan import nodes
 from headrace.core.sources.chunk_rows import BAD_RECORD_HINT
 from headrace.state.backends import open_backend
 
@@ -33,7 +34,7 @@ def run_tasks(
     settings = planned.pipeline.settings
     launch = LaunchOptions(
         planned.folder,
-        bounds=ChannelBounds.from_settings(settings),
+        bounds=_choose_bounds(planned),
         watchers=tuple(watchers),
         signals=signals,
     )
@@ -52,6 +53,20 @@ def run_tasks(
     if outcome.failure:
         end_with(planned, outcome.failure)
     return {name: counts.bad_rows for name, counts in outcome.part_counts.items()}
+
+
+def _choose_bounds(planned: ShellQuery) -> ChannelBounds:
+    """Return the bounds of channels; sources gather rows if a step reads changes.
+
+    Such a step has work for each row that changes with a batch. Other steps have as much work for
+    two batches as for one, and should begin with the first.
+    """
+    bounds = ChannelBounds.from_settings(planned.pipeline.settings)
+    read = [name for part in planned.plan if isinstance(part, nodes.Step) for name in part.inputs]
+    reads_changes = any(
+        not isinstance(planned.plan.streams[name].kind, nodes.Append) for name in read
+    )
+    return bounds if reads_changes else replace(bounds, linger_s=0.0)
 
 
 def convert_refusal(error: ConnectorError | UserCodeError) -> Refusal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
 QUERY_SETTINGS = Settings().model_copy(
     update={
         "state": State().model_copy(update={"backend": "memory"}),
-        "buffer": Buffer().model_copy(update={"rows": 524_288, "bytes": 128 << 20}),
+        "buffer": Buffer().model_copy(
+            update={"rows": 1 << 20, "bytes": 64 << 20, "timeout": timedelta(seconds=1)}
+        ),
     }
 )
 """The settings without a pipeline. The result is held in memory, and so is state. Batches are

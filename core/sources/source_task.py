@@ -147,6 +147,7 @@ class SourceTask:
     _is_drained: bool = False
     _buffer: list[pl.DataFrame] = field(default_factory=list)
     _buffered_rows: int = 0
+    _buffered_bytes: int = 0
     _buffered_since: float | None = None
     """The time since which the first of the buffered rows has been waiting."""
     _marker_timer: MarkerTimer | None = field(init=False, default=None)
@@ -318,6 +319,7 @@ class SourceTask:
             self._buffered_since = now
         self._buffer.append(rows)
         self._buffered_rows += rows.height
+        self._buffered_bytes += int(rows.estimated_size())
 
     def _record_progress(self, chunk: Chunk) -> None:
         """Record the progress of the chunk's split."""
@@ -360,12 +362,15 @@ class SourceTask:
         """Whether the buffered rows have waited long enough for more, or are enough."""
         if self._buffered_since is None:
             return False
-        linger_s = self.bounds.linger_s
+        bounds, linger_s = self.bounds, self.bounds.linger_s
+        if self._buffered_rows >= bounds.rows or self._buffered_bytes >= bounds.bytes:
+            return True
         waits_s = max(linger_s, MAX_GATHERING_S) if has_event else linger_s
-        return self._buffered_rows >= self.bounds.rows or now >= self._buffered_since + waits_s
+        return now >= self._buffered_since + waits_s
 
     async def _send_buffer(self) -> None:
-        frames, self._buffer, self._buffered_rows, self._buffered_since = self._buffer, [], 0, None
+        frames, self._buffer, self._buffered_since = self._buffer, [], None
+        self._buffered_rows = self._buffered_bytes = 0
         if not frames:
             return
         rows = chunk_rows.add_event_time(self.source, concat_contiguous(frames))

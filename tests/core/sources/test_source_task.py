@@ -148,6 +148,14 @@ def test_a_full_batch_does_not_wait(tmp_path: Path) -> None:
     ]
 
 
+def test_a_batch_of_many_bytes_does_not_wait(tmp_path: Path) -> None:
+    bounds = ChannelBounds(bytes=16, linger_s=1)
+    assert batches(tmp_path, [0.001, 0.005, 0.02, 9], bounds) == [
+        (0.005, [1, 5]),
+        (1.02, [20]),
+    ]
+
+
 def test_a_chunk_beyond_the_bounds_is_sent_in_batches_within_them(tmp_path: Path) -> None:
     sent = batches(tmp_path, [0.001, 9], ChannelBounds(rows=2), rows=5)
     assert sent == [(0.001, [1, 1]), (0.001, [1, 1]), (0.001, [1])]

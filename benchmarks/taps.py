@@ -81,7 +81,7 @@ def wait_until_running(client: JobClient) -> None:
 
 
 def measure_turn(pid: int, client: JobClient, seconds: float, taps: int) -> float:
-    """Return the microseconds of CPU a row, while somebody reads so many taps."""
+    """Return the microseconds of CPU a row, while a number of taps is read."""
     viewer = threading.Thread(target=read_taps, args=(client, taps, seconds + 2.0), daemon=True)
     if taps:
         viewer.start()

@@ -85,7 +85,7 @@ class _LazyProvider:
 
 
 def _allow_open_files(count: int) -> None:
-    """Raise the limit of open files, if so many workers need more and the system allows it.
+    """Raise the limit of open files, if this number of workers needs more and the system allows it.
 
     While an attempt starts, this process holds both ends of a stream between every two workers.
     """

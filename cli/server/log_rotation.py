@@ -53,7 +53,7 @@ def rotate_log(path: str, max_bytes: int = MAX_BYTES) -> None:
 
 
 def get_rotated_path(path: str, number: int) -> str:
-    """Return the path of the log that was rotated so many times; 0 is the log itself.
+    """Return the path of the log that was rotated this number of times; 0 is the log itself.
 
     >>> get_rotated_path("orders.log", 0), get_rotated_path("orders.log", 2)
     ('orders.log', 'orders.log.2')

@@ -78,7 +78,7 @@ def describe_exit(code: int | None, run: RunLog) -> str:
 
 
 def compute_delay_s(failures: int) -> float:
-    """Compute the delay before a restart after so many failures in a row.
+    """Compute the delay before a restart after a number of failures in a row.
 
     >>> [compute_delay_s(number) for number in (1, 2, 3, 20)]
     [1.0, 2.0, 4.0, 300.0]

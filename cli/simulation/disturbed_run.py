@@ -57,7 +57,7 @@ class SimulatedResult:
 
 @dataclass(slots=True)
 class DisturbedRun(VariantRun):
-    """A run with faults: a process that dies goes on from its last checkpoint.
+    """A run with faults: a process that dies resumes from its last checkpoint.
 
     An event in which it dies is repeated, unless it has given rows: these are there.
     """

@@ -38,7 +38,7 @@ def parse_decimals(texts: pl.Series, type: Decimal) -> pl.Series:
 
 
 DOUBLE_DIGITS = 14
-"""In numbers of so many digits, doubles are wrong by less than a tenth of the last digit."""
+"""In numbers of this many digits, doubles are wrong by less than a tenth of the last digit."""
 
 
 def convert_doubles(numbers: pl.Series, type: Decimal) -> pl.Series:

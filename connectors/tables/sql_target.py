@@ -280,7 +280,7 @@ def takes_values(column: TableColumn, type: Type) -> bool:
 
 
 def _takes_digits(numeric: str, before_point: int, scale: int) -> bool:
-    """Whether a numeric type takes numbers of so many digits before the point and after it.
+    """Whether a numeric type takes numbers with these digits before and after the point.
 
     >>> _takes_digits("numeric(10,2)", 8, 2), _takes_digits("numeric(10,2)", 9, 0)
     (True, False)

@@ -81,7 +81,7 @@ def _finish_average(sum: pl.Expr, count: pl.Expr, type: Type) -> pl.Expr:
 
 
 def to_interval(units: pl.Expr, type: Type) -> pl.Expr:
-    """Return the interval of so many months or microseconds; NULL if there is none."""
+    """Return the interval of a number of months or microseconds; NULL if there is none."""
     return calendar.to_int(units) if type == YEAR_MONTH else calendar.to_interval(units)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 GROUP = "__group"
 """The number of a row's key among the keys."""
 STATE = "__state"
-"""The number of the stored state that a sequence continues; null: it begins anew."""
+"""The number of the stored state that a sequence continues; null: it starts from the beginning."""
 IS_STORED, IS_EMITTED = "__stored", "__emitted"
 """Whether a row was stored with its key, and whether it has been emitted."""
 POSITION = "__at"

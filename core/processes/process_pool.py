@@ -266,7 +266,7 @@ class ProcessPool:
     def _connect_workers(self) -> dict[int, dict[int, StreamEnd]]:
         """Return the end of a stream for each worker to each of its peers.
 
-        Raises ConnectorError if the system does not allow so many.
+        Raises ConnectorError if the system does not allow this number.
         """
         talking = {
             frozenset((self._placement[writer], self._placement[reader]))

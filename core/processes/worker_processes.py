@@ -157,7 +157,7 @@ class WorkerProcesses:
     build_setup: Callable[[int], WorkerSetup]
     """Returns the setup of a worker by its number, from 1."""
     start_process: Callable[[int, int], StartedProcess]
-    """Starts the process of a worker, which is one of so many. Raises OSError."""
+    """Starts the process of a worker: by its number, and the number of workers. Raises OSError."""
     open_pair: Callable[[], tuple[StreamEnd, StreamEnd]] = open_socket_pair
     """Opens a stream between two workers."""
     report_started: Callable[[int, int], None] = lambda number, pid: None
@@ -178,7 +178,7 @@ class WorkerProcesses:
         await self.close()
 
     async def prepare(self, count: int) -> None:
-        """Start the processes that the current attempt lacks for so many workers.
+        """Start the processes that the current attempt lacks for this number of workers.
 
         They have read the pipeline then. Processes that neither of the two needs are ended. Raises
         ConnectorError if one cannot be started.

@@ -88,7 +88,7 @@ class WorkerProvider(Protocol):
     """The workers of a job, which may outlive its attempts."""
 
     async def prepare(self, count: int) -> None:
-        """Start what an attempt with so many workers needs in addition to the current one.
+        """Start what an attempt with this number of workers needs in addition to the current one.
 
         They are ready to run subtasks then. What neither of the two needs is ended; one worker
         needs nothing. Raises ConnectorError if a worker cannot be started.

@@ -120,7 +120,7 @@ def check_seed(folder: Path, seed: int) -> int:
 
 
 def main(count: int, first: int = 0) -> None:
-    """Check so many seeds."""
+    """Check a number of seeds."""
     for seed in range(first, first + count):
         with tempfile.TemporaryDirectory() as folder:
             print(f"seed {seed}: {check_seed(Path(folder), seed)} rows", flush=True)

@@ -45,7 +45,7 @@ def _parse(text: str, digits: int, least: int) -> float | None:
 
 
 def _round(mantissa: int, exponent: int, digits: int, least: int) -> float:
-    """Return the nearest number of so many bits, of two equally near ones the even one."""
+    """Return the nearest number of this width in bits, of two equally near ones the even one."""
     end = mantissa.bit_length() + exponent
     if mantissa == 0 or end < least:
         return 0.0

@@ -152,7 +152,7 @@ class WeightedRows:
         self._whole_found: pl.DataFrame | None = None
 
     def count_deferred_rows(self, keys: int) -> int:
-        """Return how many stored rows the lookup of so many keys has to process."""
+        """Return how many stored rows a lookup of this number of keys has to process."""
         return count_lookup_rows(self._runs, keys)
 
     def add(self, rows: pl.DataFrame) -> None:

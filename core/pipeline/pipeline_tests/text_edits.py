@@ -247,7 +247,7 @@ def _format_like(item: YamlNode, entries: Entries, column: int) -> str:
 
 
 def _rewrite_flow_list(spot: KeyedNode, change: ListChange, *, is_in_flow: bool) -> list[TextEdit]:
-    """Write a list anew: on one line if it fits, else with an item a line."""
+    """Format a list again: on one line if it fits, else with an item a line."""
     node, file = spot.node, spot.node.file
     assert isinstance(node, YamlSequence), node
     items = [

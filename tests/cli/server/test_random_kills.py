@@ -21,7 +21,7 @@ ACTIONS = ("kill job", "kill server", "kill both", "end server", "restart job")
 
 
 def disturb(home: ServedFolder, count: int, seed: int) -> None:
-    """Do so many things to the jobs and the servers of a folder, then end them and check."""
+    """Do a number of things to the jobs and the servers of a folder, then end them and check."""
     random = Random(seed)
     for name in NAMES:
         home.write(name)

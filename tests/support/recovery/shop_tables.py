@@ -37,7 +37,7 @@ PRODUCTS = ("tea", "rice", "soap", "lamp", "wool", "salt")
 NAMES = ("Ann", "Bob", "Cleo", "Dan", "Eve", "Finn", "Gus")
 CUSTOMERS = 12
 DAYS, DAYS_APART = 9, 16
-"""Orders are placed on so many days, in several months."""
+"""Orders are placed on this number of days, in several months."""
 LATE_SHARE = 0.08
 
 

@@ -188,7 +188,7 @@ class _Course:
         self.arrivals = [[] for _ in self.splits]
 
     def interrupt(self, each: Interruption) -> None:
-        """Begin all pauses anew after a checkpoint; an interruption after the end is none."""
+        """Restart all pauses after a checkpoint; an interruption after the end is none."""
         if self._is_finished:
             return
         self.begun_s = each.resumed_s

@@ -162,7 +162,7 @@ def draw_keyed(chance: random.Random) -> list[str]:
 
 
 def get_key(id: int, run: int) -> int:
-    """Return the key of a row, with so many rows of a key in a row."""
+    """Return the key of a row, with a number of rows of a key in a row."""
     return id // run % KEYS
 
 

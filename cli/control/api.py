@@ -23,7 +23,11 @@ from headrace.cli.control.job_events import JobEvents
 from headrace.cli.control.operations import Operation
 from headrace.cli.job_diagnosis import build_findings_document
 from headrace.core.api.storage_url import is_url
-from headrace.core.job.statistics import collect_checkpoint_history, collect_job_statistics
+from headrace.core.job.statistics import (
+    collect_checkpoint_history,
+    collect_job_statistics,
+    collect_rejected_rows,
+)
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ def build_routes(control: JobControl) -> list[HttpRoute]:
         HttpRoute("GET", "/v1/graph", api.graph),
         HttpRoute("GET", "/v1/settings", api.settings),
         HttpRoute("GET", "/v1/checkpoints", api.checkpoints),
+        HttpRoute("GET", "/v1/rejected-rows", api.rejected_rows),
         HttpRoute("GET", "/v1/metrics", api.metrics),
         HttpRoute("POST", "/v1/savepoints", api.savepoint),
         HttpRoute("POST", "/v1/stop", api.stop),
@@ -87,6 +92,18 @@ class ApiHandlers:
     async def checkpoints(self, request: Request) -> Response:
         """Answer with the last checkpoints of this run, the newest first."""
         return make_response(200, collect_checkpoint_history(self.control.job))
+
+    async def rejected_rows(self, request: Request) -> Response:
+        """Answer with the newest bad and late rows of each part, with secrets masked."""
+        from headrace.cli.control.secret_masking import mask_secrets
+
+        document = collect_rejected_rows(self.control.job)
+        secrets = self.control.rescale_plans.loaded_pipeline.inputs.secrets
+        for row in (row for rows in document["parts"].values() for row in rows):
+            is_cut = row["length"] > len(row["text"])
+            row["text"] = mask_secrets(row["text"], secrets, is_cut=is_cut)
+            row["error"] = mask_secrets(row["error"], secrets, is_cut=True)
+        return make_response(200, document)
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of the job, as `--http` does."""

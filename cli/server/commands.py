@@ -35,6 +35,13 @@ SHOWN_LINES = 100
 @click.option(
     "--read-only-token", is_flag=True, help="Print a second token, for requests that only look."
 )
+@click.option(
+    "--otlp",
+    metavar="URL",
+    envvar="HEADRACE_OTLP",
+    show_envvar=True,
+    help="Let the jobs send metrics and traces to this receiver of OpenTelemetry, as `run --otlp`.",
+)
 @click.option("--leave-jobs", is_flag=True, help="Let the jobs run on when the server ends.")
 @click.option("--watch", is_flag=True, help="Start pipelines that are new in the folder.")
 @click.option(
@@ -52,6 +59,7 @@ def serve(
     hosts: tuple[str, ...],
     new_token: bool,
     read_only_token: bool,
+    otlp: str | None,
     leave_jobs: bool,
     watch: bool,
     keep: int,
@@ -73,7 +81,9 @@ def serve(
         raise click.UsageError(message, ctx)
     path = os.path.abspath(folder)
     place = None if address is None else _parse_address(address, ctx)
-    options = ServeOptions(path, leave_jobs, watch, keep, place, hosts, new_token, read_only_token)
+    receiver = None if otlp is None else _check_receiver(otlp)
+    tokens = hosts, new_token, read_only_token
+    options = ServeOptions(path, leave_jobs, watch, keep, place, *tokens, receiver)
     serve(options, os.path.join(path, DEFAULT_HOME), lambda line: click.echo(line, err=True))
 
 
@@ -221,6 +231,17 @@ def _parse_address(text: str, ctx: click.Context) -> tuple[str, int]:
     if find_spec("aiohttp") is None:
         raise Refusal("--http needs aiohttp", 'pip install "headrace[http]" installs it')
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _check_receiver(url: str) -> str:
+    """Return the URL of a receiver of OpenTelemetry. Raises Refusal."""
+    from headrace.cli.metrics.otlp.job_export import check_receiver
+    from headrace.core.api.failures import ConnectorError
+
+    try:
+        return check_receiver(url)
+    except ConnectorError as error:
+        raise Refusal(error.message, error.hint, 2) from None
 
 
 def _build_source(pipeline: str) -> dict[str, str]:

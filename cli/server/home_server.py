@@ -43,6 +43,8 @@ class ServeOptions:
     """The names of this host that requests may have, beside localhost and addresses."""
     new_token: bool = False
     read_only_token: bool = False
+    otlp: str | None = None
+    """The receiver of the metrics and traces of the jobs."""
 
 
 @dataclass(slots=True)
@@ -93,7 +95,8 @@ class Server:
         return False
 
     async def _lead(self, is_first: bool) -> None:
-        supervisor = Supervisor(self.files, self.report, self.options.kept_history)
+        options = self.options
+        supervisor = Supervisor(self.files, self.report, options.kept_history, options.otlp)
         pipelines = PipelineFiles(self.options.folder, self.files)
         self._supervisor = supervisor
         api = JobApi(self.files, supervisor, pipelines, report_bug=self.report_bug)

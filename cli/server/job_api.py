@@ -36,6 +36,7 @@ from headrace.cli.server.server_events import MAX_FEEDS, ServerEvents
 from headrace.cli.server.server_folder import ServerFolder
 from headrace.cli.server.server_operations import ServerOperation, ServerOperations
 from headrace.cli.server.state_queries import read_state
+from headrace.cli.server.stored_graphs import StoredGraphs
 from headrace.cli.server.supervisor import ServedJob, Supervisor, describe_job
 from headrace.cli.server.timelines import JobTimeline, Timelines
 from headrace.core.types.lazy_dataclass import dataclass
@@ -60,11 +61,13 @@ class JobApi:
     report_bug: Callable[[BaseException], None] = lambda error: None
     changes: JobChanges = field(init=False)
     timelines: Timelines = field(init=False)
+    graphs: StoredGraphs = field(init=False)
     _events: ServerEvents = field(init=False)
 
     def __post_init__(self) -> None:
         self.changes = JobChanges(self.supervisor, self.files)
         self.timelines = Timelines(self.folder.home, self.report_bug, self._find_process)
+        self.graphs = StoredGraphs(self.folder)
         feeds = SharedFeeds(self.report_bug, MAX_FEEDS)
         self._events = ServerEvents(self._describe_all, self._find_folder, feeds)
 
@@ -78,6 +81,7 @@ class JobApi:
             HttpRoute("GET", f"{job}/log", self.log),
             HttpRoute("GET", f"{job}/pipeline", self.pipeline),
             HttpRoute("GET", f"{job}/timeline", self.timeline),
+            HttpRoute("GET", f"{job}/graph", self.graph),
             HttpRoute("GET", f"{job}/state", self.state),
             HttpRoute("POST", f"{job}/state/query", self.query, is_reading=True),
             HttpRoute("POST", f"{job}/restart", self.restart),
@@ -143,6 +147,13 @@ class JobApi:
         found = self.timelines.by_job.get(request.path_values["name"], JobTimeline())
         return make_response(200, found.build_document())
 
+    async def graph(self, request: Request) -> Response:
+        """Answer with the plan of a job: of the version that runs, or that ran last."""
+        job = self.supervisor.jobs.get(request.path_values["name"])
+        if job is None or job.process is not None:
+            return await self.forward(request)
+        return make_response(200, await self.graphs.build(job.record))
+
     async def state(self, request: Request) -> Response:
         """Answer with what the state of a job holds, by its newest checkpoint."""
         return Response(200, await self._read_state(request))
@@ -190,7 +201,7 @@ class JobApi:
 
     async def forward(self, request: Request) -> Response:
         """Forward a request to the job; a stop of a job that waits for its restart ends here."""
-        name, route = request.path_values["name"], request.path_values["route"]
+        name, route = request.path.split("/")[3:5]
         job = self.supervisor.jobs.get(name)
         if request.method == "POST" and route in CHANGING_ROUTES:
             self._check_generation(job, request)

@@ -53,9 +53,12 @@ def check_system() -> None:
         raise Refusal("serve needs Linux", "run each pipeline with headrace run", 1)
 
 
-def start_job(arguments: Sequence[str], log: str, folder: str) -> JobProcess:
+def start_job(
+    arguments: Sequence[str], log: str, folder: str, variables: Mapping[str, str]
+) -> JobProcess:
     """Start `headrace ARGUMENTS`, in a session of its own. Raises OSError.
 
+    `variables` are added to the environment.
     -P: Python files next to the pipelines must not take the place of modules.
     """
     command = [sys.executable, "-P", "-m", "headrace.cli", *arguments]
@@ -63,6 +66,7 @@ def start_job(arguments: Sequence[str], log: str, folder: str) -> JobProcess:
         child = subprocess.Popen(
             command,
             cwd=folder,
+            env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -1,7 +1,8 @@
 """Checks of pipelines in a short process, so that the server need not load Polars.
 
 The process reads a request per file from standard input, and prints the name and the problems of
-each pipeline; with a `home`, also whether the job's newest checkpoint can be resumed with it.
+each pipeline; with a `home`, also whether the job's newest checkpoint can be resumed with it, and
+with `graph`, also its graph.
 
     echo '[{"file": "orders.yaml"}]' | python -m headrace.cli.server.pipeline_check
 """
@@ -46,6 +47,7 @@ def check_one(request: Mapping[str, Any]) -> dict[str, object]:
     """Check a pipeline: its name, its problems, and what a job of it may repeat or not resume."""
     from headrace.cli.pipeline_file import check_pipeline
     from headrace.core.errors.rendering import render_problem
+    from headrace.core.plan.explain import build_graph_document
 
     checked = check_pipeline(request["file"], request.get("overrides", ()), request.get("text"))
     problems: list[dict[str, object]] = [
@@ -76,6 +78,8 @@ def check_one(request: Mapping[str, Any]) -> dict[str, object]:
             earlier = (_find_refusal(plan, request) for _, plan in checked.build_earlier_plans())
             refusal = refusal if all(earlier) else None
         found["refusal"] = refusal
+        if request.get("graph"):
+            found["graph"] = build_graph_document(checked.plan)
     return found
 
 

@@ -10,6 +10,8 @@ priority than jobs, and prints what the state holds, or the rows of a query.
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,10 +32,13 @@ NICE_INCREMENT = 5
 MAX_ROWS = 500
 MAX_ANSWER = 8 * 2**20
 MAX_WAITING = 3
-"""The queries that wait for another one; those of clients that have gone are among them."""
+"""The queries that wait for another one."""
 
 MAX_VALUE = 2**16
 """The largest value in bytes that a growing call of a query makes."""
+
+MAX_MEMORY = 2 * 2**30
+"""The memory of the process, in bytes. Polars and its threads take 250 MB of it."""
 
 OOM_SCORE = 1000
 """Lets a system without memory end this process first, and no job or server."""
@@ -42,6 +47,9 @@ MAX_COUNTED_ROWS = 1_000_000
 """The rows of a state that are read to find its largest keys."""
 
 LARGEST_KEYS = 5
+HINT = "select less, or use headrace state"
+MEMORY_SIGNALS = (-signal.SIGABRT, -signal.SIGKILL)
+"""The ends of processes for which there was no memory: by its limit, or in the system."""
 
 PROCESS = ShortProcess(__name__, MAX_ANSWER, TIMEOUT_S)
 
@@ -54,22 +62,29 @@ async def read_state(job: str, home: str, sql: str | None = None) -> bytes:
     if PROCESS.waiting >= MAX_WAITING:
         message = f"{PROCESS.waiting} other queries of state are waiting"
         raise RequestError(503, "busy", message, "try again later, or use headrace state")
-    hint = "select less, or use headrace state"
     try:
-        answer = await PROCESS.ask({"job": job, "home": home, "sql": sql})
+        request = {"job": job, "home": home, "sql": sql, "max_memory": MAX_MEMORY}
+        answer = await PROCESS.ask(request)
     except AnswerTooLarge as error:
-        raise RequestError(422, "too_large", str(error), hint) from None
+        raise RequestError(422, "too_large", str(error), HINT) from None
     except TimeoutError:
         message = f"the query has taken more than {TIMEOUT_S:.0f} s"
-        raise RequestError(503, "slow", message, hint) from None
+        raise RequestError(503, "slow", message, HINT) from None
     if answer.status == 0:
         return answer.output
+    if answer.status in MEMORY_SIGNALS:
+        raise RequestError(422, "too_large", describe_memory(MAX_MEMORY), HINT)
     try:
         found = orjson.loads(answer.output)
     except ValueError:
         message = f"the process that reads state: {answer.failure}"
         raise RequestError(500, "failed", message) from None
     raise RequestError(found["status"], found["code"], found["message"], found["hint"])
+
+
+def describe_memory(max_memory: int) -> str:
+    """Return the error of a process that wanted more memory."""
+    return f"the query needs more memory than its process may have, {max_memory >> 20:,} MiB"
 
 
 def answer_request(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,11 +168,14 @@ def main() -> int:
     from headrace.cli.state.query import QueryError
     from headrace.core.api.snapshots import SnapshotError
     from headrace.core.errors.rendering import render_problem
+    from headrace.core.errors.resource_limits import MEMORY, find_shortage
 
     os.nice(NICE_INCREMENT)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(str(OOM_SCORE))
     request = orjson.loads(sys.stdin.buffer.read())
+    max_memory = request.get("max_memory", MAX_MEMORY)
+    _limit_memory(max_memory)
     answer: dict[str, Any]
     try:
         answer, status = answer_request(request), 0
@@ -166,9 +184,24 @@ def main() -> int:
         answer, status = build_error(422, "invalid", text, ""), 1
     except (Refusal, SnapshotError) as error:
         answer, status = build_error(409, "no_state", error.message, error.hint), 1
+    except Exception as error:
+        if find_shortage(error) != MEMORY:
+            raise
+        text = describe_memory(max_memory)
+        answer, status = build_error(422, "too_large", text, HINT), 1
     sys.stdout.buffer.write(orjson.dumps(answer))
     sys.stdout.buffer.flush()
     return status
+
+
+def _limit_memory(max_memory: int) -> None:
+    """Limit the memory of this process; a lower limit of its own stays.
+
+    Polars reserves address space that it does not use, so only data is limited.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = max_memory if hard == resource.RLIM_INFINITY else min(hard, max_memory)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def build_error(status: int, code: str, message: str, hint: str) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class Supervisor:
     report: Callable[[str], None]
     """Prints a line about a job."""
     kept_history: int
+    otlp: str | None = None
+    """The receiver of metrics and traces of the jobs that are started."""
     jobs: dict[str, ServedJob] = field(default_factory=dict)
     is_ending: bool = False
     _watchers: set[asyncio.Task[None]] = field(default_factory=set)
@@ -120,9 +122,8 @@ class Supervisor:
             self.folder.save_record(record)
             self.open_home(job).clear_immediate_stop()
             self._write_launched(record, log)
-            process = start_job(
-                self._build_arguments(record, log), log, os.path.dirname(record.file)
-            )
+            arguments = self._build_arguments(record, log)
+            process = start_job(arguments, log, os.path.dirname(record.file), self._variables)
         except OSError as error:
             why = f"cannot start: {error.strerror or error}"
             failure = {"message": why, "exit_status": 1}
@@ -165,6 +166,11 @@ class Supervisor:
             self.cancel_restart(job)
         for task in self._watchers:
             task.cancel()
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        """The variables of the environment of jobs, beside those of the server."""
+        return {} if self.otlp is None else {"HEADRACE_OTLP": self.otlp}
 
     def _build_arguments(self, record: JobRecord, log: str) -> list[str]:
         text = self.folder.get_pipeline_path(record.name)

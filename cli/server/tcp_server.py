@@ -51,6 +51,9 @@ MAX_CONNECTIONS = 200
 MAX_ACCESS_LOG = 10 * 2**20
 MAX_LOGGED_PATH = 500
 ROTATED_LOGS = 3
+CLIENT_GONE = 499
+"""The status in the log of a request whose client has not waited for the answer."""
+
 READING_METHODS = ("GET", "HEAD")
 
 PAGE = os.path.join(os.path.dirname(__file__), "page")
@@ -131,6 +134,9 @@ class TcpServer:
             head = _build_head(request)
             role = self.tokens.find_role(head.headers.get("authorization", ""))
             response = await self._answer(request, head, role)
+        except asyncio.CancelledError:
+            self._log(request, CLIENT_GONE, 0, role)
+            raise
         except RequestError as error:
             response = make_error_response(error)
         except Exception as error:
@@ -139,6 +145,7 @@ class TcpServer:
             response = make_error_response(RequestError(500, "defect", message))
         if isinstance(response, StreamedResponse):
             return await self._send_stream(request, connection, response, role)
+        connection.reading_task = None
         connection.mark_used()
         self._log(request, response.status, len(response.body), role)
         headers = _build_headers(role, response.content_type, response.headers)
@@ -155,7 +162,7 @@ class TcpServer:
         response = web.StreamResponse(headers=_build_headers(role, stream.content_type))
         response.force_close()
         size = 0
-        connection.stream_task = asyncio.current_task()
+        connection.reading_task = asyncio.current_task()
         try:
             async with aclosing(stream.chunks) as chunks:
                 await response.prepare(request)
@@ -166,7 +173,7 @@ class TcpServer:
         except (TimeoutError, OSError):
             connection.abort()
         finally:
-            connection.stream_task = None
+            connection.reading_task = None
             connection.mark_used()
             self._log(request, 200, size, role)
         return response
@@ -181,9 +188,14 @@ class TcpServer:
         if role is None:
             hint = "send the token of the server's URL: Authorization: Bearer TOKEN"
             raise RequestError(401, "no_token", "wanted a valid token", hint)
-        if role != "owner" and not self._is_reading(head):
+        is_reading = self._is_reading(head)
+        if role != "owner" and not is_reading:
             raise RequestError(403, "read_only", "this token may only look, and change nothing")
         body = parse_body(head, await self._read_body(request))
+        if is_reading:
+            connection = request.protocol
+            assert isinstance(connection, _Connection)
+            connection.reading_task = asyncio.current_task()
         route, values = find_route(self.routes, request.method, head.path)
         return await route.handler(
             Request(request.method, head.path, head.query, body, values, head.headers)
@@ -228,8 +240,8 @@ class _Connection(RequestHandler):
     def __init__(self, manager: web.Server, limits: TcpLimits, **options: Any) -> None:
         super().__init__(manager, **options)
         self.is_busy = False
-        self.stream_task: asyncio.Task[Any] | None = None
-        """The task that sends a stream, which ends with the connection."""
+        self.reading_task: asyncio.Task[Any] | None = None
+        """The task of a request that changes nothing, which ends with the connection."""
         self.limits = limits
         self._clock = options["loop"]
         self._used_s = self._clock.time()
@@ -251,8 +263,8 @@ class _Connection(RequestHandler):
         """End the connection."""
         if self._timer is not None:
             self._timer.cancel()
-        if self.stream_task is not None:
-            self.stream_task.cancel()
+        if self.reading_task is not None:
+            self.reading_task.cancel()
         super().connection_lost(exc)
 
     def _close_if_idle(self) -> None:

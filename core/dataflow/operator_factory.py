@@ -24,6 +24,7 @@ from headrace.core.operators.operator import (
     Output,
     TwoInputOperator,
 )
+from headrace.core.operators.rejected_rows import RejectedRowSampler
 from headrace.core.operators.stateless_operators import (
     ChangeColumnOperator,
     ExplodeOperator,
@@ -104,6 +105,8 @@ class SubtaskOperators:
     """The number of rows on which a step failed, by step."""
     failed_rows_before: dict[str, int] = field(default_factory=dict)
     """The same of earlier attempts; the order of dead letters continues from there."""
+    rejected_rows: dict[str, RejectedRowSampler] = field(default_factory=dict)
+    """Samples of the rows that came into no result, by step."""
     states: dict[str, list[StepState]] = field(default_factory=dict)
     """The open states by step: one each, or one per clock (`PerClockOperator`)."""
     lookup_join: LookupJoin | None = None
@@ -380,13 +383,20 @@ class _OperatorFactory:
             owner,
             self.subtask_slice.is_restored,
             self.subtask_slice.is_aligned,
+            self._open_sampler(),
         )
+
+    def _open_sampler(self) -> RejectedRowSampler:
+        """Return the samples of the step's rejected rows."""
+        sampler = RejectedRowSampler(self.context.now_us)
+        return self.built.rejected_rows.setdefault(self.step.name, sampler)
 
     def _handle_failed_rows(self, rows: list[FailedRow]) -> Iterator[Output]:
         """Count the rows on which the step failed, and emit them as dead letters if requested."""
         step, compiled = self.step, self.built
         failed = compiled.failed_rows.get(step.name, 0)
         compiled.failed_rows[step.name] = failed + len(rows)
+        self._open_sampler().add_failed_rows(rows)
         before = compiled.failed_rows_before.get(step.name, 0) + failed
         if step.on_error != "skip":
             pairs = ((row.error, row.row) for row in rows)

@@ -30,7 +30,7 @@ from headrace.core.job.taps import JobTaps
 from headrace.core.plan import nodes
 from headrace.core.plan.placement import PlacedTask, group_by_worker
 from headrace.core.types.lazy_dataclass import dataclass
-from headrace.core.worker.report import SubtaskStatistics, WorkerIdentity
+from headrace.core.worker.report import SubtaskStatistics, WorkerIdentity, WorkerReport
 from headrace.core.worker.statistics import PartCounts, map_workers
 from headrace.core.worker.time_shares import TimeShareSampler
 
@@ -261,12 +261,17 @@ class Job:
         counts, workers = shown.sum_counts(reports), map_workers(reports)
         return JobStatistics(counts, tuple(subtasks), workers)
 
+    def collect_reports(self) -> tuple[WorkerReport, ...]:
+        """Return the newest reports of the workers, without splits."""
+        shown = self._deployed_attempt or self._attempt
+        return shown.collect_reports(with_splits=False) if shown else ()
+
     def list_workers(self) -> dict[WorkerIdentity, tuple[PlacedTask, ...]]:
         """Return the workers that have reported, with the tasks and subtasks that they run."""
         shown = self._deployed_attempt or self._attempt
         if shown is None:
             return {}
-        workers = map_workers(shown.collect_reports(with_splits=False))
+        workers = map_workers(self.collect_reports())
         return dict(sorted(group_by_worker(shown.spec.plan, workers).items()))
 
     @property

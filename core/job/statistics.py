@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.checkpoint.history import CheckpointHistory, CheckpointRecord
 from headrace.core.job.job import Job
+from headrace.core.operators.rejected_rows import RejectedRow, select_newest
 from headrace.core.plan import nodes
 from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.core.worker.report import (
@@ -67,6 +69,32 @@ def collect_checkpoint_history(job: Job) -> dict[str, object]:
     history = job.storage.history if job.storage else CheckpointHistory()
     return _describe_checkpoints(history) | {
         "history": [_describe_checkpoint(each) for each in history.records]
+    }
+
+
+def collect_rejected_rows(job: Job) -> dict[str, Any]:
+    """Return the newest bad and late rows of each part in this attempt, the newest first.
+
+    The texts may have secrets of the pipeline, since rows may be made with them.
+    """
+    found: dict[str, tuple[RejectedRow, ...]] = {}
+    for report in job.collect_reports():
+        for part, rows in report.rejected_rows.items():
+            found[part] = select_newest((*found.get(part, ()), *rows))
+    parts = {part: [_describe_rejected(row) for row in found[part]] for part in sorted(found)}
+    return {"attempt": job.attempt_number, "parts": parts}
+
+
+def _describe_rejected(row: RejectedRow) -> dict[str, object]:
+    return {
+        "kind": row.kind,
+        "time": format_time(row.at_us),
+        "error": row.error,
+        "watermark": format_time(row.watermark_us),
+        "split": row.split,
+        "position": row.position,
+        "text": row.text,
+        "length": row.length,
     }
 
 

@@ -15,6 +15,7 @@ from headrace.core.api.state import KEY, StepState
 from headrace.core.api.state_backend import StateOwnership
 from headrace.core.expressions.compilation import to_key_expr
 from headrace.core.operators.operator import Output
+from headrace.core.operators.rejected_rows import RejectedRowSampler
 from headrace.core.plan.nodes import ComputedColumn
 from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
@@ -45,6 +46,8 @@ class KeyedContext:
     """Whether the job resumes from a checkpoint."""
     is_aligned: bool = True
     """Whether all rows before the barrier of a checkpoint, and no others, have arrived at it."""
+    rejected_rows: RejectedRowSampler | None = None
+    """Takes samples of late rows."""
 
     @property
     def is_first(self) -> bool:
@@ -71,6 +74,8 @@ class KeyedContext:
     def emit_late_rows(self, late_to: str | None, rows: pl.DataFrame) -> Iterator[Output]:
         """Count late rows, and emit them if their stream has a reader."""
         self.state.counters.late += rows.height
+        if self.rejected_rows is not None and rows.height:
+            self.rejected_rows.add_late_rows(rows, self.state.clock_us)
         if late_to in self.read_streams:
             yield late_to, rows
 

@@ -12,7 +12,11 @@ from headrace.core.errors.problems import Problem, sort_problems
 from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.document_reader import START_HINT, DocumentReader
-from headrace.core.pipeline.interpolation import Interpolator
+from headrace.core.pipeline.interpolation import (
+    SECRET_PREFIX,
+    SECRETS_FOLDER_VARIABLE,
+    Interpolator,
+)
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.node_resolver import NodeResolver
 from headrace.core.pipeline.text import Text
@@ -48,6 +52,14 @@ class PipelineInputs:
     files: Mapping[Path, str] = field(repr=False)
     """The texts of the files that the document names in `${...}`."""
     plan_version: PlanVersion = PlanVersion.NEWEST
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that `${secret:NAME}` may have inserted."""
+        own = [text for name, text in self.env.items() if name.startswith(SECRET_PREFIX)]
+        if folder := self.env.get(SECRETS_FOLDER_VARIABLE):
+            own += [text for path, text in self.files.items() if path.parent == Path(folder)]
+        return tuple(dict.fromkeys(filter(None, own)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.latency import MarkerTimer
 from headrace.core.dataflow.operator_task import OperatorTask
 from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.operators.rejected_rows import RejectedRowSampler
 from headrace.core.plan import nodes
 from headrace.core.sources import chunk_rows
 from headrace.core.sources.event_time import find_late_rows
@@ -131,6 +132,8 @@ class SourceTask:
     bad_records: int = 0
     idle_time: Stopwatch = field(default_factory=Stopwatch)
     """The time in which no chunk arrived and the reader did no work."""
+    rejected_rows: RejectedRowSampler = field(init=False)
+    """Samples of bad records."""
     _pending_fetch: PendingFetch = field(init=False)
     _row_times: RowTimes = field(init=False)
     _table_records: TableRecords = field(init=False)
@@ -154,6 +157,7 @@ class SourceTask:
     """The times of latency markers; None: none are sent."""
 
     def __post_init__(self, reading: SplitReader) -> None:
+        self.rejected_rows = RejectedRowSampler(self.now_us)
         self._pending_fetch = PendingFetch(reading)
         self._row_times = RowTimes(self.source)
         self._table_records = TableRecords(self.source)
@@ -381,6 +385,7 @@ class SourceTask:
         if self.source.on_error == "fail":
             raise chunk_rows.build_bad_record_error(chunk)
         self.bad_records += len(chunk.bad_records)
+        self.rejected_rows.add_bad_records(chunk)
         if self.source.on_error != "skip":
             before = self._progress[chunk.split].bad_records
             letters = chunk_rows.build_dead_letters(

@@ -19,6 +19,7 @@ from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.dataflow.loop_task import LoopTask
 from headrace.core.dataflow.operator_task import SlowKernel, TaskOutput
 from headrace.core.operators.lookup.client import LookupStatistics
+from headrace.core.operators.rejected_rows import RejectedRow, select_newest
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_input_streams
 from headrace.core.sources.source_task import SourceTask
@@ -110,6 +111,8 @@ class WorkerReport:
     """The calls of lookup tables, by step: the subtasks of a worker share one client."""
     worker: WorkerIdentity | None = None
     """The worker; None if it has been lost since."""
+    rejected_rows: Mapping[str, tuple[RejectedRow, ...]] = field(default_factory=dict)
+    """The newest rows that came into no result, by part."""
 
 
 def collect_report(
@@ -120,7 +123,20 @@ def collect_report(
         tuple(_collect_subtask(each, plan, attempt, with_splits) for each in subtasks),
         _collect_lookups(subtasks),
         WorkerIdentity(0, os.getpid()),
+        _collect_rejected(subtasks),
     )
+
+
+def _collect_rejected(subtasks: Collection[Subtask]) -> dict[str, tuple[RejectedRow, ...]]:
+    found: dict[str, tuple[RejectedRow, ...]] = {}
+    for subtask in subtasks:
+        samplers = dict(subtask.operators.rejected_rows)
+        if subtask.source_task is not None:
+            samplers[subtask.source_task.source.name] = subtask.source_task.rejected_rows
+        for part, sampler in samplers.items():
+            if sampler.rows:
+                found[part] = select_newest((*found.get(part, ()), *sampler.rows))
+    return found
 
 
 def _collect_subtask(

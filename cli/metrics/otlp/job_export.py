@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -30,6 +31,7 @@ INTERVAL_S = 10.0
 LAST_S = 1.0
 """The longest time that the end of a job waits for its last export."""
 POLL_S = 0.02
+SDK_MODULES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 
 def check_receiver(url: str) -> str:
@@ -40,6 +42,24 @@ def check_receiver(url: str) -> str:
     >>> check_receiver("http://127.0.0.1:4318/")
     'http://127.0.0.1:4318'
     """
+    _check_url(url)
+    for module in SDK_MODULES:
+        if not _is_installed(module):
+            message = f"--otlp needs OpenTelemetry, and {module} is not installed"
+            hint = 'pip install "headrace[otlp]" installs it'
+            raise ConnectorError(message, hint, exit_status=2)
+    return url.rstrip("/")
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module can be imported; it is not, since it takes as much memory as a server."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -52,13 +72,6 @@ def check_receiver(url: str) -> str:
         hint = "OTEL_EXPORTER_OTLP_HEADERS has the headers to send, such as Authorization"
         message = "--otlp: wanted a URL without a user, a query and a fragment"
         raise ConnectorError(message, hint, exit_status=2)
-    try:
-        import headrace.cli.metrics.otlp.export_sender  # noqa: F401
-    except ImportError as error:
-        message = f"--otlp needs OpenTelemetry, and {error.name} is not installed"
-        hint = 'pip install "headrace[otlp]" installs it'
-        raise ConnectorError(message, hint, exit_status=2) from None
-    return url.rstrip("/")
 
 
 @dataclass(slots=True)

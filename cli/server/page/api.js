@@ -58,8 +58,8 @@ async function reach(received, signal) {
   }
 }
 
-export async function getJson(path) {
-  return reach((await send("GET", path)).json());
+export async function getJson(path, options) {
+  return reach((await send("GET", path, options)).json(), options?.signal);
 }
 
 export async function getText(path) {
@@ -67,7 +67,7 @@ export async function getText(path) {
 }
 
 export async function post(path, body, options) {
-  return reach((await send("POST", path, { ...options, body })).json());
+  return reach((await send("POST", path, { ...options, body })).json(), options?.signal);
 }
 
 export async function open(path, body, signal) {

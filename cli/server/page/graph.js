@@ -17,7 +17,7 @@ const LONGEST_LABEL = 17;
 const EXCHANGES = { forward: "one to one", hash: "by key", rebalance: "in turn", broadcast: "to all" };
 
 export function drawGraph() {
-  const { graph, statistics, findings } = state.job;
+  const { graph, findings } = state.job, statistics = knownStatistics();
   const isTall = innerWidth < NARROW, size = isTall ? TALL : WIDE;
   const along = isTall ? size.height + size.between : size.width + size.between;
   const across = isTall ? size.width + size.apart : size.height + size.apart;
@@ -35,6 +35,12 @@ export function drawGraph() {
     drawLegend(graph));
 }
 
+/** The figures of the job, or those with which its last run has ended. */
+export function knownStatistics() {
+  const { statistics, lastRun } = state.job;
+  return statistics ?? { parts: lastRun?.figures?.parts ?? {}, subtasks: [] };
+}
+
 function drawNode(part, { x, y }, size, statistics, isHeld) {
   const { samples } = state.job, { name, part: chosen } = state.route;
   const counts = statistics.parts[part.name], subtasks = subtasksOf(part.name, statistics);
@@ -48,7 +54,7 @@ function drawNode(part, { x, y }, size, statistics, isHeld) {
     h("span", { class: "top" }, h("b", null, part.name), isHeld && h("i", { class: "mark", title: "Named by a finding" }, "!"),
       counts?.parallelism > 1 && h("span", { class: "muted" }, `×${counts.parallelism}`)),
     subtasks.length > MOST_BARS ? drawShares(meanShares(part.name, statistics)) : h("span", { class: "bars" }, subtasks.map((each) => drawShares(each))),
-    h("span", { class: "bottom" }, h("span", null, formatRate(samples.rate(part.name, count))),
+    h("span", { class: "bottom" }, h("span", null, state.job.statistics ? formatRate(samples.rate(part.name, count)) : counts ? `${formatShort(counts[count])} rows` : ""),
       trouble ? h("span", { class: "bad" }, trouble)
         : counts?.lag_s != null ? h("span", { class: "muted", title: "How far the clock is ahead of the watermark" }, `lag ${formatDuration(counts.lag_s)}`)
           : h("span", { class: "muted" }, part.connector ?? "")));
@@ -74,7 +80,7 @@ function drawEdge(edge, place, size, isTall) {
   return h("g", { key: `${edge.stream} ${edge.to} ${edge.side ?? 0}`, class: `edge ${edge.exchange} ${edge.inside_task ? "inside" : ""} ${rate ? "" : "still"}` },
     h("title", null, describeEdge(edge)),
     h("path", { d: trace(points, isTall), "stroke-width": thickness.toFixed(2) }),
-    h("text", { x: middle.x, y: middle.y - 5 }, formatRate(rate)),
+    h("text", { x: middle.x, y: middle.y - 5 }, state.job.statistics && formatRate(rate)),
     h("text", { class: "exchange", x: middle.x, y: middle.y + 13 }, shorten(describeKey(edge))));
 }
 
@@ -109,6 +115,6 @@ function trace([first, ...others], isTall) {
 function drawLegend(graph) {
   const kinds = [...new Set(graph.edges.map((edge) => edge.exchange))];
   return h("div", { class: "legend" },
-    [["busy", "busy"], ["hot", "busy most of the time"], ["backpressured", "backpressured"], ["idle", "idle"]].map(([kind, text]) => h("span", null, h("i", { class: kind }), text)),
+    state.job.statistics && [["busy", "busy"], ["hot", "busy most of the time"], ["backpressured", "backpressured"], ["idle", "idle"]].map(([kind, text]) => h("span", null, h("i", { class: kind }), text)),
     kinds.map((kind) => h("span", null, h("svg", { width: "26", height: "8", "aria-hidden": "true" }, h("g", { class: `edge ${kind}` }, h("path", { d: "M1 4H25", "stroke-width": "1.6" }))), `${kind}: ${EXCHANGES[kind]}`)));
 }

@@ -7,7 +7,7 @@ import { formatDuration } from "./format.js";
 import { drawStatus } from "./jobs.js";
 import { checkpointsTab } from "./checkpoints.js";
 import { logTab } from "./log.js";
-import { drawOverview } from "./overview.js";
+import { overviewTab } from "./overview.js";
 import { pipelineTab } from "./pipeline.js";
 import { rowsTab } from "./rows.js";
 import { stateTab } from "./state.js";
@@ -16,7 +16,7 @@ import { timelineTab } from "./timeline.js";
 
 /** The tabs of a job: what draws them, and what they fetch beside the stream of figures. */
 export const TABS = {
-  overview: { title: "Overview", draw: drawOverview },
+  overview: { title: "Overview", ...overviewTab },
   checkpoints: { title: "Checkpoints", ...checkpointsTab },
   timeline: { title: "Timeline", ...timelineTab },
   rows: { title: "Rows", ...rowsTab },

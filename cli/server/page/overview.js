@@ -1,5 +1,6 @@
 // The first tab of a job: what holds it back, its graph, and the figures of its parts.
 
+import { jobPath } from "./api.js";
 import { h } from "./dom.js";
 import { findHolder, meanShares } from "./figures.js";
 import { formatAge, formatBytes, formatCount, formatDuration, formatRate, formatShare, formatWatermark } from "./format.js";
@@ -7,11 +8,37 @@ import { drawGraph } from "./graph.js";
 import { drawPart } from "./part.js";
 import { link, openJob, serverNow, state } from "./store.js";
 
-export function drawOverview() {
+export const overviewTab = {
+  polls: ({ name, part }) => (openJob()?.pid == null ? listLastRun(name) : hasRejected(part)
+    ? [{ path: jobPath(name, "rejected-rows"), every: 3, key: "rejected", take: (found) => { state.job.rejected = found.parts; } }] : []),
+  draw: drawOverview,
+};
+
+function hasRejected(part) {
+  const counts = state.job.statistics?.parts[part];
+  return counts != null && counts.bad + counts.late > 0;
+}
+
+/** The figures with which a job that does not run has ended. */
+function listLastRun(name) {
+  const { job } = state, number = state.history.find((run) => run.name === name)?.number;
+  const history = { path: "/v1/history", every: 10, key: "history", take: (found) => { state.history = found.runs; } };
+  return number == null || job.lastRun?.number === number ? [history]
+    : [history, { path: `/v1/history/${number}`, every: 10, key: "lastRun", take: (found) => { job.lastRun = found; } }];
+}
+
+function drawOverview() {
   const about = openJob(), { statistics } = state.job;
-  if (about.pid == null) return h("div", { class: "panel empty muted" }, "The job is not running, so it has no figures. Its log says how it ended.");
+  if (about.pid == null) return drawStopped();
   if (!statistics || !state.job.graph) return h("p", { class: "muted empty" }, "Waiting for the first figures …");
   return [drawSummary(), drawFindings(), drawGraph(), drawChosen(), drawParts()];
+}
+
+function drawStopped() {
+  const { job } = state;
+  if (job.graph) return [h("p", { class: "muted lead" }, "The job is not running. These are its plan, and the rows of its last run. Its log says how it ended."), drawGraph(), drawChosen()];
+  if (job.problems.graph) return h("div", { class: "panel empty muted" }, h("p", null, "The job is not running. Its log says how it ended."), h("pre", null, job.problems.graph.message));
+  return h("p", { class: "muted empty" }, "Waiting for the graph …");
 }
 
 function drawSummary() {

@@ -2,14 +2,15 @@
 
 import { h } from "./dom.js";
 import { skewOf, subtasksOf } from "./figures.js";
-import { formatBytes, formatCount, formatDuration, formatLag, formatWatermark } from "./format.js";
+import { knownStatistics } from "./graph.js";
+import { formatBytes, formatClock, formatCount, formatDuration, formatLag, formatWatermark } from "./format.js";
 import { describeHolder, drawShares } from "./overview.js";
 import { link, state } from "./store.js";
 
 const SKEWED = 2;
 
 export function drawPart(name) {
-  const { graph, statistics } = state.job, part = graph.parts.find((each) => each.name === name);
+  const { graph } = state.job, statistics = knownStatistics(), part = graph.parts.find((each) => each.name === name);
   const counts = statistics.parts[name];
   return h("section", { class: "panel part-panel", key: "part", "aria-label": name },
     h("div", { class: "title" }, h("h2", { class: "mono" }, name), h("span", { class: "muted" }, [part.kind, part.connector, part.format].filter(Boolean).join(" · ")),
@@ -19,7 +20,7 @@ export function drawPart(name) {
     h("div", { class: "columns" },
       h("div", null,
         h("h3", null, "does"), h("ul", { class: "plain mono" }, part.does.map((line) => h("li", null, line))),
-        drawWatermark(name, counts), drawTrouble(counts), drawLookup(counts), drawMetrics(counts)),
+        drawWatermark(name, counts), drawTrouble(name, counts), drawLookup(counts), drawMetrics(counts)),
       part.outputs && h("div", null, part.outputs.map((stream) => [
         h("h3", null, "columns", part.outputs.length > 1 && ` of ${stream.stream}`, stream.kind !== "append" && ` · ${stream.kind}`),
         h("ul", { class: "plain mono types" }, stream.columns.map((column) => h("li", null, column.name, " ", h("span", { class: "muted" }, column.type)))),
@@ -29,15 +30,28 @@ export function drawPart(name) {
 
 function drawWatermark(name, counts) {
   if (!counts?.watermark) return null;
-  const holder = counts.watermark === "end" ? null : describeHolder(name);
+  const holder = counts.watermark === "end" || !state.job.statistics ? null : describeHolder(name);
   return [h("h3", null, "watermark"), h("p", null, h("span", { class: "mono" }, formatWatermark(counts.watermark)),
     counts.lag_s != null && ` · ${formatLag(counts.lag_s)}`),
   holder && h("p", { class: "muted" }, `held by ${holder}`)];
 }
 
-function drawTrouble(counts) {
+function drawTrouble(name, counts) {
+  const known = state.job.statistics && state.job.rejected, rows = known?.[name] ?? [];
   const found = [["bad", counts?.bad], ["late", counts?.late], ["in windows that are not full", counts?.unfilled]].filter(([, rows]) => rows);
-  return found.length > 0 && [h("h3", null, "rows in no result"), h("p", null, found.map(([kind, rows]) => `${formatCount(rows)} ${kind}`).join(", "))];
+  return found.length > 0 && [h("h3", null, "rows in no result"), h("p", null, found.map(([kind, count]) => `${formatCount(count)} ${kind}`).join(", ")),
+    known && !rows.length && h("p", { class: "muted" }, "They came before the job was started last, so there is no sample of them."),
+    rows.length > 0 && h("ul", { class: "plain rejected" }, rows.map((row) => h("li", { key: `${row.time} ${row.text}` },
+      h("div", { class: "muted" }, h("time", { title: row.time }, formatClock(row.time)), ` ${row.kind}`, describeOrigin(row)),
+      row.error && h("div", { class: "bad" }, row.error),
+      h("pre", null, row.text, row.length > row.text.length && h("span", { class: "muted" }, ` … of ${formatCount(row.length)} characters`)))))];
+}
+
+/** Where a bad record was read, or how far time was when a late row came. */
+function describeOrigin({ split, position, watermark }) {
+  if (watermark != null) return `, the watermark was at ${formatWatermark(watermark)}`;
+  if (split == null) return "";
+  return `, ${split}${position == null ? "" : ` at ${typeof position === "object" ? JSON.stringify(position) : position}`}`;
 }
 
 function drawLookup(counts) {
@@ -50,8 +64,9 @@ function drawMetrics(counts) {
 }
 
 function drawSubtasks(name) {
-  const subtasks = subtasksOf(name, state.job.statistics), skew = skewOf(name, state.job.statistics);
+  const subtasks = subtasksOf(name, knownStatistics()), skew = skewOf(name, knownStatistics());
   const most = Math.max(1, ...subtasks.map((each) => each.parts[name].rows_in));
+  if (!subtasks.length) return null;
   const workers = new Set(subtasks.map((each) => each.worker)).size > 1;
   return h("div", { class: "scroll" }, h("table", { class: "rows" },
     h("thead", null, h("tr", null, ["subtask", workers && "worker", "rows in", "", "busy · idle · backpressured", "watermark", "lag", "queue", "state"].filter((head) => head !== false)
@@ -67,7 +82,7 @@ function drawSubtasks(name) {
 }
 
 function drawSplits(name) {
-  const subtasks = subtasksOf(name, state.job.statistics).filter((each) => each.splits && Object.keys(each.parts)[0] === name);
+  const subtasks = subtasksOf(name, knownStatistics()).filter((each) => each.splits && Object.keys(each.parts)[0] === name);
   const splits = subtasks.flatMap((each) => each.splits.splits.map((split) => ({ ...split, subtask: each.subtask })));
   const count = subtasks.reduce((sum, each) => sum + each.splits.count, 0);
   return splits.length > 0 && h("details", { open: splits.length <= 12 },

@@ -5,7 +5,7 @@ import { drawError } from "./dialog.js";
 import { h } from "./dom.js";
 import { formatBytes, formatClock, formatCount } from "./format.js";
 import { drawValue } from "./rows.js";
-import { redraw, state } from "./store.js";
+import { redraw, state, viewSignal } from "./store.js";
 
 export const stateTab = { draw };
 
@@ -29,13 +29,13 @@ function draw() {
 }
 
 async function load(view) {
-  const { name } = state.route;
+  const { name } = state.route, signal = viewSignal();
   Object.assign(view, { isBusy: true, error: null });
   redraw();
   try {
-    view.contents = await getJson(jobPath(name, "state"));
+    view.contents = await getJson(jobPath(name, "state"), { signal });
   } catch (error) {
-    view.error = error;
+    if (!signal.aborted) view.error = error;
   }
   view.isBusy = false;
   redraw();
@@ -66,21 +66,24 @@ function drawQuery(view) {
       h("textarea", { key: view.table ?? "sql", name: "sql", rows: "3", spellcheck: "false", "aria-label": "SQL", placeholder: "select … from STEP where … ; SHOW TABLES lists all", value: view.sql,
         onkeydown: (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit(); } }),
       h("div", { class: "buttons" }, h("span", { class: "muted" }, "Reads the newest checkpoint. Ctrl-Enter runs it."), h("span", { class: "spring" }),
-        h("button", { class: "primary", disabled: view.isRunning }, view.isRunning ? "Running …" : "Run"))),
+        view.stop && h("button", { type: "button", onclick: () => view.stop.abort() }, "Stop"),
+        h("button", { class: "primary", disabled: view.stop != null }, view.stop ? "Running …" : "Run"))),
     drawError(view.queryError),
     view.result && drawResult(view.result));
 }
 
 async function run(view) {
-  const { name } = state.route;
-  Object.assign(view, { isRunning: true, queryError: null });
+  const { name } = state.route, stop = new AbortController();
+  const signal = AbortSignal.any([stop.signal, viewSignal()]);
+  view.stop?.abort();
+  Object.assign(view, { stop, queryError: null });
   redraw();
   try {
-    view.result = await post(jobPath(name, "state", "query"), { sql: view.sql });
+    view.result = await post(jobPath(name, "state", "query"), { sql: view.sql }, { signal });
   } catch (error) {
-    Object.assign(view, { queryError: error, result: null });
+    if (!signal.aborted) Object.assign(view, { queryError: error, result: null });
   }
-  view.isRunning = false;
+  if (view.stop === stop) view.stop = null;
   redraw();
 }
 

@@ -23,7 +23,7 @@ export const state = {
 };
 
 function emptyJob() {
-  return { graph: null, statistics: null, findings: null, checkpoints: null, problems: {}, samples: new Samples(), tabs: {}, taps: [], takeRows: null };
+  return { graph: null, statistics: null, findings: null, lastRun: null, checkpoints: null, problems: {}, samples: new Samples(), tabs: {}, taps: [], takeRows: null };
 }
 
 let draw = () => {};
@@ -74,10 +74,21 @@ export function link(name, tab, part) {
   return `#/${words.map(encodeURIComponent).join("/")}`;
 }
 
+/** Ends the requests of a view that nobody looks at any more. */
+let view = new AbortController();
+
+export function viewSignal() {
+  return view.signal;
+}
+
 export function openRoute() {
-  const before = state.route.name;
+  const before = state.route;
   state.route = parseRoute(location.hash);
-  if (state.route.name !== before) state.job = emptyJob();
+  if (state.route.name !== before.name || state.route.tab !== before.tab) {
+    view.abort();
+    view = new AbortController();
+  }
+  if (state.route.name !== before.name) state.job = emptyJob();
   if (state.route.tab !== "rows") Object.assign(state.job, { taps: [], takeRows: null });
   refresh();
   redraw();
@@ -109,7 +120,7 @@ function takeJobs(found) {
   Object.assign(state, { jobs: found.jobs, files: found.files });
   const now = openJob();
   const isOther = before?.generation !== now?.generation || before?.pid !== now?.pid || before?.attempt !== now?.attempt;
-  if (isOther) state.job.graph = null;
+  if (isOther) Object.assign(state.job, { graph: null, lastRun: null });
   if (now?.pid == null) Object.assign(state.job, { statistics: null, findings: null });
 }
 
@@ -131,9 +142,9 @@ export function setTabPolls(make) {
 
 function listPolls({ name }) {
   if (!name) return [{ path: "/v1/history", every: 10, take: (found) => { state.history = found.runs; } }];
-  const { job } = state, needsGraph = openJob()?.pid != null && !job.graph;
-  const graph = { path: jobPath(name, "graph"), every: 1, key: "graph", take: (found) => { job.graph = found; } };
-  return [...(needsGraph ? [graph] : []), ...tabPolls(state.route)];
+  const { job } = state, isUp = openJob()?.pid != null;
+  const graph = { path: jobPath(name, "graph"), every: isUp ? 1 : 30, key: "graph", take: (found) => { job.graph = found; } };
+  return [...(openJob() && !job.graph ? [graph] : []), ...tabPolls(state.route)];
 }
 
 const due = new Map();

@@ -34,6 +34,7 @@ def test_the_paths_are_those_of_the_server() -> None:
         ("GET", "/v1/graph", None, 200),
         ("GET", "/v1/settings", None, 200),
         ("GET", "/v1/checkpoints", None, 200),
+        ("GET", "/v1/rejected-rows", None, 200),
         ("POST", "/v1/savepoints", {}, 202),
         ("POST", "/v1/savepoints", {"to": "relative"}, 400),
         ("POST", "/v1/rescale", {"parts": {"totals": 3}}, 202),

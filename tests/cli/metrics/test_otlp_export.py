@@ -24,6 +24,7 @@ from headrace.core.dataflow.channel import ChannelBounds
 from tests.support.cli.command_process import start_headrace
 from tests.support.cli.otlp_receiver import Received, read_attributes, receiving
 from tests.support.cli.processes import limited
+from tests.support.cli.servers import served_folder, until
 from tests.support.runtime.memory_pipelines import job_of
 
 POLL_S = 0.1
@@ -210,3 +211,15 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
     assert "--otlp needs OpenTelemetry, and opentelemetry" in ran.stderr
     assert 'pip install "headrace[otlp]"' in ran.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_jobs_of_a_server_send_to_its_receiver(tmp_path: Path) -> None:
+    with receiving() as (url, received), served_folder(tmp_path) as folder:
+        folder.write("sending")
+        refused = folder.run("serve", ".", "--otlp", "somewhere")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr.startswith("headrace: --otlp: wanted the URL of a receiver\n")
+        folder.start("--otlp", f"{url}/")
+        until(lambda: received.metrics)
+        assert received.list_points()["headrace_up"] == [({}, 1)]

@@ -74,6 +74,17 @@ def test_a_process_without_memory_is_ended_before_jobs(
     assert (answer.status, answer.failure) == (0, "1000")
 
 
+def test_a_query_that_needs_too_much_memory_says_so(
+    home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_queries, "MAX_MEMORY", 400 * 2**20)
+    assert orjson.loads(asyncio.run(read_state("test", home, "select rows from step")))["rows"]
+    columns = ", ".join(f"repeat(rows, {65000 - number}) as c{number}" for number in range(3000))
+    with pytest.raises(RequestError, match="more memory than its process may have, 400 MiB") as got:
+        asyncio.run(read_state("test", home, f"select {columns} from step"))
+    assert (got.value.status, got.value.code) == (422, "too_large")
+
+
 def test_no_more_than_three_queries_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "repeating.py").write_text("import sys\nprint(sys.stdin.read(), end='')\n")
     monkeypatch.setenv("PYTHONPATH", ":".join([str(tmp_path), *sys.path]))

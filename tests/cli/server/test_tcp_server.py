@@ -44,6 +44,19 @@ async def send_much(request: Request) -> Response:
     return Response(200, b"x" * MEGABYTES * 2**20)
 
 
+WAITING: list[str] = []
+"""The requests that wait for ever, and have ended."""
+
+
+async def wait_for_ever(request: Request) -> Response:
+    """Never answer."""
+    WAITING.append("begins")
+    try:
+        return await asyncio.Future()
+    finally:
+        WAITING.append("ends")
+
+
 STREAMS: list[str] = []
 """The streams that have begun and ended."""
 
@@ -68,6 +81,8 @@ ROUTES = [
     HttpRoute("POST", "/v1/jobs", show_request),
     HttpRoute("POST", "/v1/events", stream, is_reading=True),
     HttpRoute("GET", "/v1/much", send_much),
+    HttpRoute("POST", "/v1/query", wait_for_ever, is_reading=True),
+    HttpRoute("POST", "/v1/change", wait_for_ever),
 ]
 
 
@@ -311,6 +326,23 @@ def test_a_stream_goes_on_until_its_viewer_disconnects(token: str) -> None:
     (line,) = log.lines
     assert (line["path"], line["status"]) == ("/v1/events", 200)
     assert line["bytes"] > 50
+
+
+def test_a_query_ends_with_its_client_and_a_change_does_not() -> None:
+    WAITING.clear()
+    with serving() as (port, log):
+        for path in ("query", "change"):
+            with socket.create_connection(("127.0.0.1", port), LONGEST_S) as connection:
+                connection.sendall(
+                    request_stream(OWNER).replace(b"/v1/events", b"/v1/" + path.encode())
+                )
+                until(lambda: WAITING and WAITING[-1] == "begins")
+            if path == "query":
+                until(lambda: WAITING == ["begins", "ends"])
+        until(lambda: len(log.lines) == 1)
+        assert send(port, "GET", "/v1/jobs", bearer(OWNER))[0] == 200
+        assert WAITING == ["begins", "ends", "begins"]
+    assert [(line["path"], line["status"]) for line in log.lines[:1]] == [("/v1/query", 499)]
 
 
 def test_a_stream_needs_a_token_and_our_own_page(server: tuple[int, Lines]) -> None:

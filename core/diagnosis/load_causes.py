@@ -96,7 +96,7 @@ def _suggest_parallelism(part: nodes.PlanPart) -> str:
 def _find_skew(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:
     """Yield the parts of which one subtask gets most rows and cannot keep up."""
     plan = span.now.plan
-    keyed = {edge.consumer for edge in plan.edges if edge.exchange == "hash"}
+    keyed = {edge.consumer: edge.key for edge in plan.edges if edge.exchange == "hash"}
     for name in (task.parts[0] for task in plan.tasks if task.parallelism > 1):
         subtasks = span.now.list_subtasks(name)
         if name not in keyed or not subtasks:
@@ -108,11 +108,17 @@ def _find_skew(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:
             continue
         shares = span.measure_shares(most)
         if _is_queue_full(most) or max(shares.busy, shares.backpressured) >= limits.high_share:
-            yield Finding(
-                "skew",
-                name,
-                f"subtask {most.id.index} of {len(subtasks)} gets {share:.0%} of the rows and is "
-                "full, the others wait",
-                f"`key:` of {name}: few values have most rows; add a column that divides them, "
-                "and aggregate the parts in a second step",
-            )
+            found = f"subtask {most.id.index} of {len(subtasks)} gets {share:.0%} of the rows"
+            yield Finding("skew", name, *_describe_skew(name, found, has_key=bool(keyed[name])))
+
+
+def _describe_skew(name: str, found: str, *, has_key: bool) -> tuple[str, str]:
+    """Return the message and the setting of a skew; `found` has its figures."""
+    if not has_key:
+        message = f"{found}, since the step has no key, and is full"
+        return message, f"`key:` of {name} divides the rows; without one, `parallelism: 1` suffices"
+    setting = (
+        f"`key:` of {name}: few values have most rows; add a column that divides them, and "
+        "aggregate the parts in a second step"
+    )
+    return f"{found} and is full, the others wait", setting

@@ -124,7 +124,10 @@ def _measure_passed_us(span: SampleSpan, step: str) -> int:
 def _find_unmatched(
     span: SampleSpan, step: nodes.Step, counts: PartCounts, last: str
 ) -> Iterator[Finding]:
-    """Yield a join that emits matched rows only, and of whose rows none match."""
+    """Yield a join that emits matched rows only, and of whose rows none match.
+
+    If an input has no rows at all, the cause is there, and not in what matches.
+    """
     join = get_two_input_operation(step)
     if join is None or join.type not in ("inner", "semi"):
         return
@@ -135,18 +138,20 @@ def _find_unmatched(
             return
         case AsOfMatch() if not _measure_passed_us(span, step.name):
             return
-    sides = " and ".join(_describe_side(span, step.name, side) for side in (0, 1))
+    inputs = [_count_side(span, step.name, side) for side in (0, 1)]
+    if not all(rows for _, rows in inputs):
+        return
+    sides = " and ".join(f"{names} ({rows:,} rows)" for names, rows in inputs)
     message = f"none of {last} found a match on `{join.text}`; it reads {sides}"
     setting = f"`on:`{MATCH_CLAUSES.get(type(join.matching), '')} of step {step.name}"
     yield _build_finding(span, "nothing_matches", step.name, message, setting)
 
 
-def _describe_side(span: SampleSpan, step: str, side: int) -> str:
-    """Return the rows that an input of a join has emitted."""
+def _count_side(span: SampleSpan, step: str, side: int) -> tuple[str, int]:
+    """Return the names of an input of a join, and the rows that it has emitted."""
     names = [e.producer for e in span.now.plan.edges if e.consumer == step and e.side == side]
     parts = span.now.statistics.parts
-    rows = sum(parts[name].rows_out for name in names if name in parts)
-    return f"{join_names(names)} ({rows:,} rows)"
+    return join_names(names), sum(parts[name].rows_out for name in names if name in parts)
 
 
 def _find_missed(

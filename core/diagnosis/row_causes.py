@@ -43,9 +43,12 @@ def _find_missing_rows(
     usual_us = read_us // counts.rows_in if counts.rows_in else 0
     if not span.is_still(max(limits.still_us, USUAL_GAPS * usual_us), "rows_in", source.name):
         return
-    splits = [each for each in span.now.list_splits(source.name) if not each.is_ended]
+    known = list(span.now.list_splits(source.name))
+    splits = [each for each in known if not each.is_ended]
     unread = sum(each.unread_records or 0 for each in splits)
-    if not splits:
+    if not splits and known:
+        state = f"its {_count_splits(len(known))} read to the end"
+    elif not splits:
         state = "it has no splits"
     elif unread:
         state = f"{unread:,} records are there to read"

@@ -211,6 +211,12 @@ def test_input_that_ends_being_written(tmp_path: Path) -> None:
     assert "no row after the first 30" in found["no_rows s"].message
 
 
+def test_splits_that_are_read_to_the_end_while_others_are_awaited(tmp_path: Path) -> None:
+    text = WINDOWS.replace("memory: {data: in}", "memory: {data: in, watch: 1s}")
+    found = diagnosed(tmp_path, text, InMemoryData({"in": {"a": every_second(3)[:-1]}}), 60)
+    assert "no row after the first 3; its split is read to the end" in found["no_rows s"].message
+
+
 def keyed_chunks(keys: Sequence[int]) -> list[MemoryEvent]:
     """Return chunks of ten rows without pauses between them."""
     one = [at(0, key) for key in keys]
@@ -228,6 +234,17 @@ sinks: {{out: {{from: n, memory: {{data: out}}, parallelism: 4}}}}
     assert [*found] == ["skew n"]
     assert "of 4 gets 9" in found["skew n"].message
     assert "`key:` of n" in found["skew n"].setting
+
+
+def test_step_without_a_key_at_a_higher_parallelism(tmp_path: Path) -> None:
+    text = f"""{SOURCE}
+steps: {{n: {{from: s, aggregate: {{n: count(*)}}, parallelism: 4}}}}
+sinks: {{out: {{from: n, memory: {{data: out}}, parallelism: 4}}}}
+"""
+    memory = SlowMemory({"in": {"a": keyed_chunks([*range(4_000)])}}, write_s=0.5)
+    found = diagnosed(tmp_path, text, memory, 30, ChannelBounds(rows=10))
+    assert [*found] == ["skew n"]
+    assert "gets 100% of the rows, since the step has no key" in found["skew n"].message
 
 
 def test_slow_sink_of_its_own_task(tmp_path: Path) -> None:

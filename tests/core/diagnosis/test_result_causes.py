@@ -67,6 +67,19 @@ def test_joins_that_emit_rows_without_a_match_or_wait_for_their_windows(tmp_path
     assert joined(tmp_path, "s.key = t.key + 100", rest=", window: {tumble: 1h}") == {}
 
 
+def test_join_with_windows_that_have_not_ended_waits_for_them(tmp_path: Path) -> None:
+    text = """
+sources:
+  s: {memory: {data: in}, schema: {at: timestamp, key: bigint, x: bigint}, event_time: at}
+steps:
+  n: {from: s, key: key, window: {tumble: 1h}, aggregate: {most: max(x)}}
+  pairs: {join: {left: s, right: n, on: s.key = n.key, within: 2h}, select: {x: s.x}}
+sinks: {out: {from: pairs, memory: {data: out}}}
+"""
+    found = diagnosed(tmp_path, text, InMemoryData({"in": {"a": every_second(100)}}), 60)
+    assert [*found] == ["windows_wait n"]
+
+
 def test_lookup_that_knows_no_row(tmp_path: Path) -> None:
     memory = InMemoryData(
         {"in": {"a": every_second(100)}},

@@ -37,7 +37,7 @@ FLOORS = (
     {"errors"},
     {"types"},
     {"api", "expressions"},
-    {"aggregates", "process", "windows", "sql"},
+    {"aggregates", "patterns", "process", "windows", "sql"},
     {"pipeline", "queries"},
     {"plan", "coordination"},
     {"operators"},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.api.user_code import UserCode
 from headrace.core.expressions.typed import TypedExpression
+from headrace.core.plan.nodes.matches import Match
 from headrace.core.plan.nodes.rows import ComputedColumn, Filter
 from headrace.core.plan.nodes.windows import Ttl, Window
 from headrace.core.process.declarations import Declared
@@ -358,5 +359,7 @@ class Process:
 WindowedOperation: TypeAlias = Aggregate | Apply | Top
 """An operation on the rows of a key and window."""
 
-KeyedOperation: TypeAlias = Aggregate | Apply | Top | Dedup | Over | Process | ChangelogConversion
+KeyedOperation: TypeAlias = (
+    Aggregate | Apply | Top | Dedup | Over | Match | Process | ChangelogConversion
+)
 """An operation with keyed state; its step reads rows that are hashed by its key."""

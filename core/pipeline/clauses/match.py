@@ -1,0 +1,127 @@
+"""The clause `match`: a pattern over the rows of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated
+
+from headrace.core.pipeline.diagnostics import make_expected_error, make_value_error
+from headrace.core.pipeline.document_model import DocumentModel, Field
+from headrace.core.pipeline.fields import Assignment, AssignmentsReading
+from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.values import (
+    Count,
+    FieldReading,
+    Flag,
+    Name,
+    expression,
+    name,
+    nonzero_duration,
+)
+from headrace.core.types.lazy_dataclass import dataclass
+
+MATCH_KEY_ALIASES: Mapping[str, str] = {
+    **dict.fromkeys(("conditions", "where", "variables"), "define"),
+    **dict.fromkeys(("measures", "select", "returns", "columns"), "emit"),
+    **dict.fromkeys(("after_match_skip", "skip", "after"), "after_match"),
+    **dict.fromkeys(("window", "timeout", "time"), "within"),
+    **dict.fromkeys(("timed_out_to", "timeout_to", "partial_to"), "incomplete_to"),
+    **dict.fromkeys(("side_output", "late_output"), "late_to"),
+}
+SKIP_WORDS = ("past_last", "next", "none")
+SKIP_KEYS = ("first", "last")
+DEFAULT_MAX_RUNS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The row from which the next match may start: a word, or a variable's first or last row."""
+
+    rule: Text
+    variable: Text | None = None
+
+
+class SkipReading(FieldReading):
+    """The reading of a word, or of a mapping of `first` or `last` to a variable."""
+
+    def __init__(self) -> None:
+        self.wanted = "past_last, next, {first: a}, {last: a} or none"
+        of_variable = {
+            "type": "object",
+            "properties": {key: name.json for key in SKIP_KEYS},
+            "additionalProperties": False,
+            "minProperties": 1,
+            "maxProperties": 1,
+        }
+        self.json = {"oneOf": [{"enum": [*SKIP_WORDS]}, of_variable]}
+
+    def read(self, value: object) -> Skip:
+        if isinstance(value, Text) and not value.secret and value in SKIP_WORDS:
+            return Skip(value)
+        if isinstance(value, Text) and value in SKIP_KEYS:
+            raise make_value_error(value, f'wanted a variable with "{value}"', f"{{{value}: a}}")
+        if not isinstance(value, dict) or len(value) != 1:
+            raise make_expected_error(value, self.wanted)
+        ((key, variable),) = value.items()
+        if key not in SKIP_KEYS:
+            raise make_expected_error(key, self.wanted)
+        read = name.read(variable)
+        assert isinstance(read, Text)
+        return Skip(key, read)
+
+
+class Match(DocumentModel):
+    """A pattern over the rows of each key, in the order of event time."""
+
+    key_aliases = MATCH_KEY_ALIASES
+    pattern: Annotated[Text, expression] = Field(
+        description="The pattern, as in `a b+ -> c`: variables in the order of their rows."
+    )
+    define: Annotated[
+        tuple[Assignment, ...],
+        AssignmentsReading("variables and conditions, as in {big: amount > 100}", name),
+    ] = Field(
+        (),
+        description="The condition of each variable, over the columns of a row and over the rows "
+        "matched before it, as in `price > last(up.price)`; a variable without one fits any row.",
+    )
+    within: Annotated[timedelta | None, nonzero_duration] = Field(
+        None,
+        description="The longest time of a match: a row this long after the first is outside.",
+    )
+    after_match: Annotated[Skip, SkipReading()] = Field(
+        Skip(Text("past_last")),
+        description="Where the next match may start: after the last row (`past_last`), after the "
+        "first one (`next`), at the `first` or `last` row of a variable; `none` emits all matches.",
+    )
+    emit: Annotated[
+        tuple[Assignment, ...],
+        AssignmentsReading("columns of a match, as in {n: count(a), at: first(a.at)}"),
+    ] = Field(
+        (),
+        description="The columns of a match after the key, `match_start` and `match_end`: values "
+        "of variables, as `a.price` (the last one), or `first`, `last`, `count`, `sum`, `min`, "
+        "`max` and `avg`.",
+    )
+    all_rows: Flag = Field(
+        False,
+        description="A row for each matched row: the key, `match_start`, `match_end`, `variable`, "
+        "then the columns of the input; without `emit`.",
+    )
+    incomplete_to: Name | None = Field(
+        None,
+        description="A stream for partial matches that ran out of time, or that the end of the "
+        "input has ended: the key, `match_start`, `reached` (the last variable with rows), `rows` "
+        "(how many), then the columns of `emit`.",
+    )
+    late_to: Name | None = Field(
+        None,
+        description="A stream for rows that arrive after the watermark has passed them, "
+        "unchanged; by default they are counted and dropped.",
+    )
+    max_runs: Count = Field(
+        DEFAULT_MAX_RUNS,
+        description="The most partial matches of a key; `on_error` takes the row with which there "
+        "would be more.",
+    )

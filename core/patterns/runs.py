@@ -1,0 +1,384 @@
+"""The runs of a pattern over the rows of one key: rows and times in, decided matches out.
+
+A run is a start row and its *threads*, ordered by preference: each has the rows that it has
+matched and the options for the next one. A thread that has reached the end is accepted, and ends
+the list: what is less preferred is of no interest. A run is decided when its first thread is
+accepted, or when it has none. With `after_match: none`, taking a row by the sign `every` makes
+another run.
+
+A start may be dropped by the match of an earlier one. So a decided match waits for the runs before
+it, except where matches do not influence each other (`next`, `none`).
+
+Tests: tests/core/patterns/test_runs.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, TypeAlias
+
+from headrace.core.patterns.automaton import END, NO_VARIABLE, Automaton, Option
+from headrace.core.types.lazy_dataclass import dataclass
+
+Row: TypeAlias = tuple[Any, ...]
+"""A row: its place among the rows of the key, its time in microseconds, and its values."""
+AT, TIME = 0, 1
+"""The place and the time in a row."""
+
+History: TypeAlias = "tuple[History | None, int, Row]"
+"""The rows that a thread has matched: those before, the position of the last one, and that row."""
+
+Thread: TypeAlias = "tuple[History, OptionSet | None]"
+"""A history and the options for its next row; None: it is accepted."""
+
+RowTest: TypeAlias = Callable[[int, History, Row], bool]
+"""Tests a row for a variable whose condition reads the rows matched before it."""
+
+SkipRule: TypeAlias = Literal["past_last", "next", "first", "last", "none"]
+
+
+class TooManyRuns(Exception):
+    """A row would give a key more threads than are allowed."""
+
+
+class OptionSet:
+    """Options for the next row of a thread, and what rows make of it, by the variables they fit."""
+
+    __slots__ = ("crossed", "mask", "moves", "options")
+
+    def __init__(self, options: tuple[Option, ...], crossed: Iterable[int]) -> None:
+        """`crossed` are the variables whose conditions read the rows matched before."""
+        self.options = options
+        variables = {o.variable for o in options} | {o.negated for o in options}
+        read = sorted(variables - {NO_VARIABLE})
+        self.mask = sum(1 << variable for variable in read)
+        """The variables that matter, as bits."""
+        self.crossed = tuple(variable for variable in read if variable in {*crossed})
+        self.moves: dict[int, Move] = {}
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the pattern is complete when its time has passed."""
+        return any(option.position == END for option in self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The threads that a row makes of one thread, in the order of preference.
+
+    Each is a position that takes the row, and whether the row is also left out; or the options that
+    are left to a thread without the row.
+    """
+
+    steps: tuple[tuple[int, bool] | OptionSet, ...]
+    is_idle: bool
+    """Whether the thread stays as it is."""
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """A start row and the threads from it."""
+
+    start: Row
+    threads: list[Thread]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it has a match that cannot change, or can have none."""
+        return not self.threads or self.threads[0][1] is None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A match, or a partial match that ran out of time, and the time that decided it."""
+
+    time_us: int
+    history: History
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRules:
+    """The rules of a pattern apart from its automaton."""
+
+    within_us: int | None = None
+    skip: SkipRule = "past_last"
+    skip_to: int = NO_VARIABLE
+    """The variable of `first` and `last`."""
+    max_runs: int = 10_000
+
+
+class Matcher:
+    """Moves the runs of keys; the runs of a key are a list, ordered by their start rows."""
+
+    def __init__(
+        self,
+        automaton: Automaton,
+        rules: MatchRules,
+        crossed: frozenset[int] = frozenset(),
+        test: RowTest | None = None,
+    ) -> None:
+        """`test` tests rows for the `crossed` variables."""
+        self.automaton = automaton
+        self._rules = rules
+        self._crossed = crossed
+        self._test = test
+        self._sets: dict[tuple[Option, ...], OptionSet] = {}
+        self.start = self._intern(automaton.start)
+        """The options for the first row of a match."""
+        self._after = tuple(map(self._build_after, automaton.following))
+        self._forks = rules.skip == "none"
+        self._is_blocking = rules.skip not in ("next", "none")
+
+    def push(self, runs: list[Run], row: Row, fits: int, decisions: list[Decision]) -> None:
+        """Move the runs of a key by its next row, and add what that decides.
+
+        `fits` has a bit for each variable whose condition the row fulfils; for a crossed variable,
+        as far as that depends on the row alone. Raises TooManyRuns, as if the row had not been
+        there, but for its time.
+        """
+        if self._rules.within_us is not None and runs:
+            self.pass_time(runs, row[TIME], decisions)
+        moved, count = list[tuple[Run, list[Thread]]](), 0
+        made = list[Run]()
+        for run in runs:
+            forks = list[list[Thread]]()
+            threads = self._move_threads(run, row, fits, forks)
+            count += len(threads) + sum(map(len, forks))
+            moved.append((run, threads))
+            made += (Run(run.start, each) for each in forks)
+        if fits & self.start.mask:
+            threads = self._start_threads(row, fits)
+            if threads:
+                made.append(Run(row, threads))
+                count += len(threads)
+        if count > self._rules.max_runs:
+            raise TooManyRuns
+        for run, threads in moved:
+            run.threads = threads
+        if made:
+            runs += made
+            if self._forks:
+                runs.sort(key=_get_start)
+        self._resolve(runs, row[TIME], decisions)
+
+    def pass_time(self, runs: list[Run], until_us: int, decisions: list[Decision]) -> None:
+        """End the runs whose time has passed at `until_us`, the earliest first."""
+        within_us = self._rules.within_us
+        assert within_us is not None, "the pattern has a time"
+        while True:
+            late = (
+                run
+                for run in runs
+                if run.start[TIME] + within_us <= until_us and not run.is_decided
+            )
+            run = next(late, None)
+            if run is None:
+                return
+            self._end_run(runs, run, run.start[TIME] + within_us, decisions)
+
+    def finish(self, runs: list[Run], decisions: list[Decision]) -> None:
+        """End all runs at the end of the input; without `within` at the time of their last rows."""
+        if self._rules.within_us is not None:
+            last_us = max((run.start[TIME] for run in runs), default=0)
+            self.pass_time(runs, last_us + self._rules.within_us, decisions)
+        while run := next((run for run in runs if not run.is_decided), None):
+            self._end_run(runs, run, None, decisions)
+
+    def list_option_indexes(self, history: History, options: OptionSet) -> list[int]:
+        """Return the places of options among those after the last position of a history."""
+        following = self.automaton.following[history[1]]
+        return [following.index(option) for option in options.options]
+
+    def find_options(self, history: History, indexes: Iterable[int]) -> OptionSet:
+        """Return the options of these places."""
+        following = self.automaton.following[history[1]]
+        return self._intern(tuple(following[at] for at in indexes))
+
+    def _intern(self, options: tuple[Option, ...]) -> OptionSet:
+        found = self._sets.get(options)
+        if found is None:
+            found = self._sets[options] = OptionSet(options, self._crossed)
+        return found
+
+    def _build_after(self, following: tuple[Option, ...]) -> tuple[OptionSet | None, bool]:
+        """Return the options of a thread after a position, and whether it is also accepted."""
+        accepts = bool(following) and following[-1] == Option(END, "next")
+        waiting = following[:-1] if accepts else following
+        return self._intern(waiting) if waiting else None, accepts
+
+    def _move_threads(
+        self, run: Run, row: Row, fits: int, forks: list[list[Thread]]
+    ) -> list[Thread]:
+        """Return the threads that a row makes of those of a run; `forks` takes other runs."""
+        threads = list[Thread]()
+        for thread in run.threads:
+            history, options = thread
+            if options is None:
+                threads.append(thread)
+                break
+            move = self._find_move(options, history, row, fits)
+            if move.is_idle:
+                threads.append(thread)
+                continue
+            if self._apply_move(move, history, row, threads, forks):
+                break
+        if len(threads) > 1 and not self._crossed:
+            return _drop_repeated(threads)
+        return threads
+
+    def _apply_move(
+        self,
+        move: Move,
+        history: History,
+        row: Row,
+        threads: list[Thread],
+        forks: list[list[Thread]],
+    ) -> bool:
+        """Add the threads of a move; whether one of them is accepted, so that no more count."""
+        for step in move.steps:
+            if isinstance(step, OptionSet):
+                threads.append((history, step))
+                continue
+            position, is_optional = step
+            if is_optional and self._forks:
+                fork = list[Thread]()
+                self._take(position, history, row, fork)
+                forks.append(fork)
+            elif self._take(position, history, row, threads):
+                return True
+        return False
+
+    def _take(
+        self, position: int, history: History | None, row: Row, threads: list[Thread]
+    ) -> bool:
+        """Add the threads after a position has taken a row; whether one of them is accepted."""
+        waiting, accepts = self._after[position]
+        longer = (history, position, row)
+        if waiting is not None:
+            threads.append((longer, waiting))
+        if accepts:
+            threads.append((longer, None))
+        return accepts
+
+    def _start_threads(self, row: Row, fits: int) -> list[Thread]:
+        """Return the threads of a run that starts with a row."""
+        threads, taken = list[Thread](), set[int]()
+        for option in self.start.options:
+            if not fits >> option.variable & 1 or option.position in taken:
+                continue
+            taken.add(option.position)
+            if self._take(option.position, None, row, threads):
+                break
+        return threads
+
+    def _find_move(self, options: OptionSet, history: History, row: Row, fits: int) -> Move:
+        fits &= options.mask
+        for variable in options.crossed:
+            if fits >> variable & 1:
+                assert self._test is not None, "there is a test for crossed variables"
+                if not self._test(variable, history, row):
+                    fits ^= 1 << variable
+        move = options.moves.get(fits)
+        if move is None:
+            move = options.moves[fits] = self._build_move(options, fits)
+        return move
+
+    def _build_move(self, options: OptionSet, fits: int) -> Move:
+        """Return what a row that fits these variables makes of a thread."""
+        left = [o for o in options.options if o.negated == NO_VARIABLE or not fits >> o.negated & 1]
+        taken = dict[int, Option]()
+        for option in left:
+            if option.position != END and fits >> option.variable & 1:
+                taken.setdefault(option.position, option)
+        waiting = tuple(o for o in left if o.position == END or o.sign != "next")
+        if not taken:
+            is_idle = waiting == options.options
+            return Move((self._intern(waiting),) if waiting else (), is_idle)
+        if all(option.sign == "every" for option in taken.values()):
+            takes = [(position, True) for position in taken]
+            rest = (self._intern(waiting),) if waiting else ()
+            return Move((*takes, *rest), is_idle=False)
+        steps = list[tuple[int, bool] | OptionSet]()
+        for option in left:
+            if option.position == END:
+                steps.append(self._intern((option,)))
+            elif taken.pop(option.position, None) is not None:
+                steps.append((option.position, False))
+        return Move(tuple(steps), is_idle=False)
+
+    def _end_run(
+        self, runs: list[Run], run: Run, time_us: int | None, decisions: list[Decision]
+    ) -> None:
+        """End a run at its time, or at the end of the input."""
+        ended = (h for h, options in run.threads if options is None or options.may_end)
+        history = next(ended, None)
+        if history is None:
+            decisions.append(_decide(run.threads[0][0], time_us, is_complete=False))
+        run.threads = [] if history is None else [(history, None)]
+        self._resolve(runs, time_us, decisions)
+
+    def _resolve(self, runs: list[Run], time_us: int | None, decisions: list[Decision]) -> None:
+        """Emit the matches that are decided, as far as no run before them may drop them."""
+        at = 0
+        while at < len(runs):
+            run = runs[at]
+            if not run.is_decided:
+                if self._is_blocking:
+                    return
+                at += 1
+                continue
+            del runs[at]
+            if run.threads:
+                history = run.threads[0][0]
+                decisions.append(_decide(history, time_us))
+                if self._is_blocking:
+                    first = self._find_next_start(run, history)
+                    runs[at:] = [other for other in runs[at:] if other.start[AT] >= first]
+
+    def _find_next_start(self, run: Run, history: History) -> int:
+        """Return the first place at which a match after this one may start."""
+        if self._rules.skip == "past_last":
+            return int(history[2][AT]) + 1
+        places = [
+            row[AT]
+            for position, row in list_rows(history)
+            if self.automaton.variables[position] == self._rules.skip_to
+        ]
+        after_start = int(run.start[AT]) + 1
+        if not places:
+            return after_start
+        place = places[0] if self._rules.skip == "first" else places[-1]
+        return max(after_start, int(place))
+
+
+def list_rows(history: History | None) -> list[tuple[int, Row]]:
+    """Return the rows of a history with their positions, the first one first."""
+    found = list(_walk_back(history))
+    found.reverse()
+    return found
+
+
+def _walk_back(history: History | None) -> Iterator[tuple[int, Row]]:
+    while history is not None:
+        history, position, row = history
+        yield position, row
+
+
+def _decide(history: History, time_us: int | None, *, is_complete: bool = True) -> Decision:
+    at_us = int(history[2][TIME]) if time_us is None else time_us
+    return Decision(at_us, history, is_complete)
+
+
+def _get_start(run: Run) -> int:
+    return int(run.start[AT])
+
+
+def _drop_repeated(threads: list[Thread]) -> list[Thread]:
+    """Return the threads whose options no preferred thread has: all that may follow is the same."""
+    seen, kept = set[int](), list[Thread]()
+    for thread in threads:
+        if thread[1] is None or id(thread[1]) not in seen:
+            seen.add(id(thread[1]))
+            kept.append(thread)
+    return kept

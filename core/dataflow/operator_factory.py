@@ -239,6 +239,8 @@ class _OperatorFactory:
                 )
             case nodes.Process():
                 return self._build_process(operation)
+            case nodes.Match():
+                return self._build_match(operation)
             case (
                 nodes.Aggregate()
                 | nodes.Apply()
@@ -261,6 +263,18 @@ class _OperatorFactory:
 
         return self._build_per_clock(
             build, lambda groups, parts: PerClockOperator(operation.key, groups, parts)
+        )
+
+    def _build_match(self, operation: nodes.Match) -> Operator:
+        """Build the operator of a pattern."""
+        from headrace.core.operators.matches.match_operator import MatchOperator
+
+        def build(keyed_context: KeyedContext) -> Operator:
+            return MatchOperator(operation, keyed_context, self.step.name, self.on_failure)
+
+        return self._build_per_clock(
+            build,
+            lambda groups, parts: PerClockOperator(operation.key, groups, parts),
         )
 
     def _build_per_clock(

@@ -59,6 +59,7 @@ from headrace.core.operators.frame_migration import (
 )
 from headrace.core.operators.joins.state_layout import build_join_migrations
 from headrace.core.operators.keyed_context import GroupingKey
+from headrace.core.operators.matches.match_state import MATCHED_ROWS, list_matched_columns
 from headrace.core.operators.over_state import LAST_ROWS, list_row_columns, list_table_columns
 from headrace.core.operators.running_results import BEST_ROWS
 from headrace.core.plan import nodes
@@ -197,6 +198,8 @@ def _build_migrations(
             ]
         case nodes.Over():
             return [_migrate_ordered_rows(keyed), migrate_ttl(keep=keyed.ttl is not None)]
+        case nodes.Match():
+            return [_migrate_matched_rows(keyed)]
         case nodes.Process():
             return [
                 restrict_to_runs(
@@ -385,6 +388,35 @@ def _migrate_ordered_rows(over: nodes.Over) -> FrameMigration:
                 for n, t in get_row_types(table_columns, LAST_ROWS).items()
             ]
             return frame.with_columns(pl.col(LAST_ROWS).list.eval(pl.struct(row)))
+        is_waiting = SLOT in frame.columns and EVENT_TIME in frame.columns
+        return waiting(frame) if is_waiting else frame
+
+    return change
+
+
+def _migrate_matched_rows(match: nodes.Match) -> FrameMigration:
+    """Give the rows that wait, and the matched rows of keys, the columns of now."""
+    waiting = migrate_input_rows(
+        {
+            field.name: to_polars(field.type)
+            for field in match.row
+            if match.stores_column(field.name)
+        },
+        *BUFFERED_HIDDEN_COLUMNS,
+        SLOT,
+    )
+    row_types = list_matched_columns(match)
+
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        import polars as pl
+
+        if MATCHED_ROWS in frame.columns:
+            there = get_row_types(frame.schema, MATCHED_ROWS)
+            row = [
+                (pl.element().struct.field(n) if n in there else pl.lit(None, t)).alias(n)
+                for n, t in row_types.items()
+            ]
+            return frame.with_columns(pl.col(MATCHED_ROWS).list.eval(pl.struct(row)))
         is_waiting = SLOT in frame.columns and EVENT_TIME in frame.columns
         return waiting(frame) if is_waiting else frame
 

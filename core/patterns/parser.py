@@ -35,6 +35,9 @@ MAX_REPETITIONS = 1000
 MAX_NESTING = 20
 """The largest number of groups inside each other."""
 
+MAX_VARIABLES = 60
+"""The largest number of variables."""
+
 _TOKENS = re.compile(
     r"(?P<name>[^\W\d]\w*)"
     r"|(?P<count>\{\s*(?P<least>\d+)\s*(?P<comma>,\s*(?P<most>\d*)\s*)?\})"
@@ -246,6 +249,9 @@ def _check_variables(pattern: Pattern) -> None:
             hint = "give the second one a name and a condition of its own"
             raise ExpressionError(message, part.span, hint)
         seen.add(part.name)
+    if len(seen) > MAX_VARIABLES:
+        message = f"pattern: {len(seen)} variables, more than {MAX_VARIABLES}"
+        raise ExpressionError(message, _span_of(pattern.alternatives[0]))
     total = sum(_count_positions(sequence) for sequence in pattern.alternatives)
     if total > MAX_REPETITIONS:
         message = f"pattern: {total} rows in all repetitions, more than {MAX_REPETITIONS}"

@@ -25,7 +25,7 @@ from headrace.core.pipeline.text import Text
 Data: TypeAlias = Mapping[Text, object]
 
 STATEFUL_CLAUSES = (
-    *("join", "broadcast", "aggregate", "apply", "top", "over", "dedup", "process"),
+    *("join", "broadcast", "aggregate", "apply", "top", "over", "dedup", "process", "match"),
 )
 PROCESS_WITH_BROADCAST = {"broadcast", "process"}
 """The two clauses of a class that receives the rows of a small stream."""
@@ -43,8 +43,8 @@ QUERY_HINT = "the query says it; another step may read this one"
 QUERY_RULES = (
     KeyRule(
         "join, connect, broadcast, iterate, explode, where, map, with, key, window, aggregate, "
-        "emit_empty, apply, top, over, late_to, dedup, process, having, extend, select, drop, "
-        "route, event_time, watermark, "
+        "emit_empty, apply, top, over, late_to, dedup, process, match, having, extend, select, "
+        "drop, route, event_time, watermark, "
         "trace, on_error",
         EXCLUDES,
         "sql",
@@ -67,7 +67,7 @@ STEP_RULES = (
     KeyRule(
         "key",
         "needs",
-        "aggregate, top, apply, over, process",
+        "aggregate, top, apply, over, process, match",
         "as in aggregate: {n: count(*)}",
         unless=ANY_STATEFUL,
     ),
@@ -86,12 +86,12 @@ STEP_RULES = (
         "late_to",
         "needs",
         "over",
-        "other clauses have it inside: window, dedup, process, join, connect or broadcast",
+        "other clauses have it inside: window, dedup, process, match, join, connect or broadcast",
     ),
     KeyRule("window", EXCLUDES, "over", "each column has a frame: over (rows 4 preceding)"),
     KeyRule("emit_empty", "needs", "aggregate", "as in aggregate: {n: count(*)}"),
     KeyRule("emit_empty", EXCLUDES, "key, window", "no rows make no key, and no window"),
-    KeyRule("having", "needs", "aggregate", '"where" filters rows'),
+    KeyRule("having", "needs", "aggregate, match", '"where" filters rows'),
     KeyRule("watermark", "needs", "event_time", "as in event_time: at"),
     KeyRule("process", "needs", "key", "state and timers belong to a key: key: card"),
     KeyRule(
@@ -110,6 +110,8 @@ STEP_RULES = (
     KeyRule(
         "window", EXCLUDES, "process", "timers take the place of windows: see headrace.Process"
     ),
+    KeyRule("window", EXCLUDES, "match", "within is the longest time of a match: within: 10m"),
+    KeyRule("ttl", EXCLUDES, "match", "within ends what waits too long: within: 10m"),
     KeyRule("ttl", EXCLUDES, "join", "it belongs inside: join: {ttl: ...}"),
     KeyRule("ttl", EXCLUDES, "dedup", "it belongs inside: dedup: {ttl: ...}"),
     KeyRule("ttl", EXCLUDES, "process", 'each state has its own: value("bigint", ttl="1h")'),
@@ -118,7 +120,7 @@ STEP_RULES = (
     KeyRule(
         "explode, map, lookup",
         EXCLUDES,
-        "join, aggregate, apply, top, over, dedup, process",
+        "join, aggregate, apply, top, over, dedup, process, match",
         OWN_STEP_HINT,
     ),
     KeyRule("explode, map, lookup", EXCLUDES, "broadcast", OWN_STEP_HINT, unless="process"),
@@ -204,6 +206,8 @@ def check_step(step: StepKeys, data: Data) -> Iterator[RuleViolation]:
         yield from _check_dedup(step.dedup, data)
     if step.process is not None:
         yield from _check_process(step.process, data)
+    if step.match is not None and step.match.late_to is not None:
+        yield from _check_row_changes(("match", "late_to"), "late_to", data)
 
 
 def _check_row_changes(

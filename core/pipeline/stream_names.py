@@ -90,7 +90,7 @@ def list_side_stream_names(node: YamlNode) -> Iterator[str]:
             yield from filter(None, [entry.value.value])
         if entry.key.value in ("join", "connect"):
             yield from _late_stream_names(unwrap_rejected(entry.value))
-        if entry.key.value in ("on_error", "window", "process", "dedup", "broadcast"):
+        if entry.key.value in ("on_error", "window", "process", "dedup", "match", "broadcast"):
             yield from _diverted_names(unwrap_rejected(entry.value))
         if entry.key.value == "lookup" and isinstance(entry.value, YamlMapping):
             misses = entry.value.get("on_miss")
@@ -130,6 +130,6 @@ def _late_stream_names(join: YamlNode) -> Iterator[str]:
 def _diverted_names(node: YamlNode) -> Iterator[str]:
     if isinstance(node, YamlMapping):
         for entry in node.entries:
-            to, value = entry.key.value in ("to", "late_to"), entry.value
+            to, value = entry.key.value in ("to", "late_to", "incomplete_to"), entry.value
             if to and isinstance(value, YamlScalar) and value.value:
                 yield value.value

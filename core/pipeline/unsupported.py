@@ -12,7 +12,7 @@ from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
 
-PLANNED_CLAUSES = ("match",)
+PLANNED_CLAUSES: tuple[str, ...] = ()
 
 CLAUSES = (
     *(
@@ -36,7 +36,18 @@ CLAUSES = (
         "over",
         "late_to",
     ),
-    *("ttl", "dedup", "process", "having", "extend", "select", "drop", "route", "event_time"),
+    *(
+        "ttl",
+        "dedup",
+        "process",
+        "match",
+        "having",
+        "extend",
+        "select",
+        "drop",
+        "route",
+        "event_time",
+    ),
     "watermark",
 )
 
@@ -65,6 +76,7 @@ STEP_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("distinct", "unique", "deduplicate"), "dedup"),
     **dict.fromkeys(("limit", "rank", "top_n"), "top"),
     **dict.fromkeys(("analytic", "window_functions"), "over"),
+    **dict.fromkeys(("pattern", "cep", "match_recognize", "sequence"), "match"),
     **dict.fromkeys(("python", "udf", "function", "apply_python"), "map"),
     **dict.fromkeys(("query", "sql_query", "statement"), "sql"),
 }

@@ -55,6 +55,7 @@ from headrace.core.plan.operations import OperationsBuilder
 from headrace.core.plan.output_streams import (
     DEAD_LETTER_COLUMNS,
     build_dead_letter_stream,
+    build_incomplete_stream,
     build_late_streams,
     build_main_streams,
 )
@@ -242,6 +243,7 @@ class PlanBuilder:
         sources = [(known, timed), *map(self._get_input, inputs)]
         asides = [
             *build_late_streams(step, sources, self.report, of_changes=list_change_inputs(done)),
+            *build_incomplete_stream(done, timed=timed),
             *build_dead_letter_stream(step),
         ]
         self._add_streams((*rows, *asides))

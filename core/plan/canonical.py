@@ -156,6 +156,14 @@ def over_text(operation: nodes.Over) -> str:
     return f"{text}, keys end after {reach.ttl_us} us"
 
 
+def match_text(operation: nodes.Match) -> str:
+    """Return the canonical text of a pattern: all that the state of its runs depends on."""
+    conditions = (f"{c.variable} as {canonicalize(c.text)}" for c in operation.conditions)
+    within = "" if operation.within_us is None else f", within {operation.within_us} us"
+    defined = "".join(f", {text}" for text in conditions)
+    return f"match {operation.pattern}{within}, after {operation.after_match}{defined}"
+
+
 def conversion_text(operation: nodes.ChangelogConversion) -> str:
     """Return the canonical text of a conversion: what it makes of changes."""
     form = f", written as {operation.form}" if operation.form else ""
@@ -291,6 +299,7 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             | nodes.Top()
             | nodes.Dedup()
             | nodes.Over()
+            | nodes.Match()
             | nodes.Process()
             | nodes.ChangelogConversion()
         ):
@@ -343,6 +352,11 @@ def _keyed_texts(operation: nodes.KeyedOperation) -> Iterator[str]:
         case nodes.Over(columns=over_columns):
             yield over_text(operation)
             yield from (f"{quote_name(c.name)} = {c.text}" for c in over_columns)
+        case nodes.Match(emit=emitted):
+            yield match_text(operation)
+            yield from (f"{quote_name(c.name)} = {canonicalize(c.text)}" for c in emitted)
+            if operation.all_rows:
+                yield "all_rows"
         case nodes.ChangelogConversion():
             yield conversion_text(operation)
         case nodes.Process(body=body):

@@ -38,6 +38,7 @@ from headrace.core.plan.nodes import (
     KeyedOperation,
     Lookup,
     Map,
+    Match,
     Operation,
     Over,
     Process,
@@ -92,8 +93,8 @@ def infer_kind(operation: Operation, kind: StreamKind) -> StreamKind:
         return _infer_keyed_kind(operation) if isinstance(operation, KeyedOperation) else kind
     if isinstance(kind, Retract):
         return _infer_after_retractions(operation, kind)
-    if isinstance(operation, Over):
-        raise _refuse_over(kind)
+    if isinstance(operation, Over | Match):
+        raise _refuse_ordered(operation, kind)
     if isinstance(operation, Filter):
         return replace(kind, has_deletes=True)
     if isinstance(operation, Project):
@@ -173,6 +174,8 @@ def _clause(operation: Operation) -> str:
             return "dedup"
         case Over():
             return "over"
+        case Match():
+            return "match"
         case Process():
             return "process"
         case RowTime():
@@ -205,8 +208,8 @@ def with_input_kind(operation: Operation, kind: StreamKind) -> Operation:
 
 def _infer_after_retractions(operation: Operation, kind: Retract) -> StreamKind:
     """Return the kind of an operation's output over retractions."""
-    if isinstance(operation, Over):
-        raise _refuse_over(kind)
+    if isinstance(operation, Over | Match):
+        raise _refuse_ordered(operation, kind)
     described = describe_kind(kind)
     for each in list_expressions(operation):
         if isinstance(operation, Aggregate | Top) and not each.is_key:
@@ -269,11 +272,14 @@ def _check_ttl(operation: Aggregate | Top, kind: Retract) -> None:
     check_own_times(kind, "ttl")
 
 
-def _refuse_over(kind: Upsert | Retract) -> ChangelogNotSupported:
-    """Return the error of columns over rows that may be changed or removed."""
+def _refuse_ordered(operation: Over | Match, kind: Upsert | Retract) -> ChangelogNotSupported:
+    """Return the error of an order of rows that may be changed or removed."""
+    hint = "put it before the changes begin"
+    if isinstance(operation, Match):
+        message = f"match does not take {describe_kind(kind)}: one change would change many matches"
+        return ChangelogNotSupported(message, hint, "match")
     message = f"over does not take {describe_kind(kind)}: one change would change many rows"
-    hint = "put it before the changes begin; top ranks the current rows of a key"
-    return ChangelogNotSupported(message, hint, "over")
+    return ChangelogNotSupported(message, f"{hint}; top ranks the current rows of a key", "over")
 
 
 def _reject_retractions(operation: Operation, kind: Retract) -> ChangelogNotSupported:

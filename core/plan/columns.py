@@ -241,14 +241,21 @@ def type_condition(text: Text, known: KnownColumns, report: PlanProblems) -> Typ
 
 
 def type_aggregate(
-    text: Text, known: KnownColumns, keys: KnownColumns, report: PlanProblems
+    text: Text,
+    known: KnownColumns,
+    keys: KnownColumns,
+    report: PlanProblems,
+    rewrite: Callable[[SyntaxNode], SyntaxNode] = lambda tree: tree,
 ) -> AggregateExpression | None:
-    """Return a typed expression over groups of rows, for a column; `keys` are the group's."""
+    """Return a typed expression over groups of rows, for a column; `keys` are the group's.
+
+    `rewrite` is applied to the syntax tree first.
+    """
     # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
     from headrace.core.aggregates import type_aggregates
 
     try:
-        tree = parse_expression(text.reveal())
+        tree = rewrite(parse_expression(text.reveal()))
         both = Schema((*keys.schema, *(f for f in known.schema if f.name not in keys.schema)))
         all_known = KnownColumns(
             both, known.broken_names | keys.broken_names, known.is_open or keys.is_open

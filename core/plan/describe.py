@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.core.errors.rendering import format_size
 from headrace.core.expressions.typed import ColumnReference
+from headrace.core.patterns.runs import SkipRule
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import (
@@ -40,6 +41,7 @@ from headrace.core.plan.nodes import (
     Lookup,
     Loop,
     Map,
+    Match,
     Operation,
     Over,
     Process,
@@ -67,6 +69,15 @@ _CHANGE_FORMS: Mapping[ChangeForm, str] = {
 }
 
 
+_SKIPS: Mapping[SkipRule, str] = {
+    "past_last": "from the row after its last one",
+    "next": "from the row after its first one",
+    "first": "from the first row of {}",
+    "last": "from the last row of {}",
+    "none": "all matches, whatever rows they share",
+}
+
+
 def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
     """Yield the clauses of an operation, one per line."""
     match operation:
@@ -80,6 +91,8 @@ def describe_keyed_operation(operation: KeyedOperation) -> Iterator[str]:
             yield f"dedup by {_format_key(key)}, keep {keep}{by_time}{expiry}{late}"
         case Over():
             yield from _describe_over(operation)
+        case Match():
+            yield from _describe_match(operation)
         case ChangelogConversion():
             by = _format_key(operation.key) or "no key: one row"
             described = _CHANGE_FORMS[operation.form] if operation.form else operation.output
@@ -141,6 +154,25 @@ def _describe_over(over: Over) -> Iterator[str]:
         yield f"a row waits for {after} after it{endless if reach.is_endless else ''}"
     if over.ttl:
         yield _format_ttl(over.ttl)
+
+
+def _describe_match(match: Match) -> Iterator[str]:
+    """Yield the pattern of a match, the conditions of its variables, and its columns."""
+    yield f"key {_format_key(match.key)}" if match.key else "no key: one group of all rows"
+    within = "" if match.within_us is None else f" within {format_microseconds(match.within_us)}"
+    late = f", late rows to {match.late_to}" if match.late_to else ""
+    yield f"match {match.pattern}{within}, by event time{late}"
+    for name in match.pattern.names:
+        condition = match.get_condition(name)
+        yield f"  {name}: {'any row' if condition is None else condition.text}"
+    yield f"after a match: {_SKIPS[match.after_match.rule].format(match.after_match.variable)}"
+    if match.all_rows:
+        yield "emit each matched row"
+    elif match.emit:
+        yield f"emit {', '.join(f'{column.name} = {column.text}' for column in match.emit)}"
+    if match.incomplete_to is not None:
+        yield f"partial matches to {match.incomplete_to}"
+    yield f"at most {match.max_runs:,} runs of a key"
 
 
 def _format_reach(rows: int, us: int) -> str:
@@ -304,5 +336,7 @@ def _describe_operation(operation: Operation) -> Iterator[str]:
             yield from _describe_loop(operation)
         case Join():
             yield from describe_join(operation)
-        case Aggregate() | Apply() | Top() | Dedup() | Over() | Process() | ChangelogConversion():
+        case Aggregate() | Apply() | Top() | Dedup() | Over() | Match() | Process():
+            yield from describe_keyed_operation(operation)
+        case ChangelogConversion():
             yield from describe_keyed_operation(operation)

@@ -125,7 +125,13 @@ def check_on_error(step: Step, operations: Sequence[nodes.Operation], report: Pl
     """Warn of an `on_error` of a step in which no row can fail."""
     if "on_error" not in step.keys_at or report.has_errors_of_subject:
         return
-    if not (step.map or step.lookup or step.process or any(map(is_fallible_operation, operations))):
+    if not (
+        step.map
+        or step.lookup
+        or step.process
+        or step.match
+        or any(map(is_fallible_operation, operations))
+    ):
         message = "no row of this step can fail, so on_error has no effect"
         hint = (
             "an expression gives null where it cannot compute a value; it fails for a row only"

@@ -51,6 +51,7 @@ from headrace.core.plan.canonical import (
     conversion_text,
     dedup_text,
     join_text,
+    match_text,
     over_text,
     process_text,
     top_text,
@@ -301,6 +302,8 @@ def _operation_text(keyed: nodes.KeyedOperation) -> str:
             return dedup_text(keyed)
         case nodes.Over():
             return over_text(keyed)
+        case nodes.Match():
+            return match_text(keyed)
         case nodes.ChangelogConversion():
             return conversion_text(keyed)
         case nodes.Apply():
@@ -323,7 +326,7 @@ def _describe_rows(
         fields = keyed.columns if keyed.body.uses_event_time else ()
     elif isinstance(keyed, nodes.ChangelogConversion):
         fields = keyed.columns
-    elif isinstance(keyed, nodes.Top | nodes.Dedup | nodes.Over):
+    elif isinstance(keyed, nodes.Top | nodes.Dedup | nodes.Over | nodes.Match):
         keeps_rows = not isinstance(keyed, nodes.Dedup) or keyed.uses_event_time
         fields = get_stored_columns(step, keyed, plan) if keeps_rows else ()
     elif isinstance(keyed, nodes.Apply) or keyed.has_rows_in_windows:

@@ -15,6 +15,7 @@ from headrace.core.expressions.typed import (
     walk,
 )
 from headrace.core.pipeline.clauses import keyed as document
+from headrace.core.pipeline.clauses import match as document_match
 from headrace.core.pipeline.clauses import process as document_process
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.model import Step
@@ -40,6 +41,7 @@ from headrace.core.plan.nodes import (
     Dedup,
     Filter,
     KeyedOperation,
+    Match,
     Operation,
     Over,
     OverColumn,
@@ -103,6 +105,8 @@ class KeyedOperationBuilder:
             return self._build_dedup(self.step.dedup)
         if self.step.process is not None and not has_two_inputs(self.step):
             return self._build_process(self.step.process)
+        if self.step.match is not None:
+            return self._build_match(self.step.match)
         return None
 
     def build_step_key(self) -> tuple[ComputedColumn, ...]:
@@ -122,6 +126,22 @@ class KeyedOperationBuilder:
         columns, self.known_columns = self.known_columns.schema, KnownColumns(body.returns)
         timed = self.rows.has_event_time
         return Process(key, columns, timed, body, late_to, reads_changes=written.changes)
+
+    def _build_match(self, written: document_match.Match) -> Match | None:
+        # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
+        from headrace.core.plan.matches import MatchBuilder
+
+        place = self.step.keys_at["match"].locate()
+        if not self.rows.has_event_time:
+            message = "match goes by event time, but its input has none"
+            self.report.add(message, place, "set event_time in the source")
+        if self.step.key is None:
+            message = "match without key: all rows are one group, in one subtask"
+            self.report.warn(message, place, "as in key: user")
+        builder = MatchBuilder(written, self.build_step_key(), self.known_columns, self.report)
+        match = builder.build()
+        self.known_columns = builder.known_columns
+        return match
 
     def _build_aggregate(self, written: tuple[Assignment, ...]) -> Aggregate:
         key, window = [*self._type_key(self.step.key)], self._build_window()
@@ -147,7 +167,7 @@ class KeyedOperationBuilder:
         self.known_columns = KnownColumns(
             Schema(tuple(_drop_duplicates(fields))), frozenset(broken), self.known_columns.is_open
         )
-        having = self._build_having()
+        having = self.build_having()
         return Aggregate(
             _make_computed_columns(key, self.step.key),
             window,
@@ -200,7 +220,7 @@ class KeyedOperationBuilder:
             self.report.add(f"{CLOCK_NOT_ALLOWED} an aggregate", place.locate(), hint)
         return AggregatedColumn(str(written.name), typed, text)
 
-    def _build_having(self) -> Filter | None:
+    def build_having(self) -> Filter | None:
         text = self.step.having
         typed = type_condition(text, self.known_columns, self.report) if text is not None else None
         if text is None or typed is None:

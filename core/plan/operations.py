@@ -34,6 +34,7 @@ from headrace.core.plan.nodes import (
     ComputedColumn,
     Filter,
     Map,
+    Match,
     Operation,
     Process,
     Project,
@@ -102,6 +103,8 @@ class OperationsBuilder:
             operation = replace(operation, columns=self.known_columns.schema)
         if operation is not None:
             yield operation
+            if isinstance(operation, Match) and (having := clauses.build_having()):
+                yield having
             self.known_columns = replace(clauses.known_columns, has_row_place=False)
             self.has_event_time = keeps_event_time(operation, self.has_event_time)
 

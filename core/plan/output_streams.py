@@ -55,6 +55,17 @@ def build_late_streams(
         yield nodes.Stream(str(name), known.schema, nodes.Append(), timed), known
 
 
+def build_incomplete_stream(
+    operations: Sequence[nodes.Operation], *, timed: bool
+) -> Iterator[tuple[nodes.Stream, KnownColumns]]:
+    """Yield the stream of partial matches, if there is one."""
+    for operation in operations:
+        if isinstance(operation, nodes.Match) and operation.incomplete_to is not None:
+            schema = operation.incomplete_schema
+            stream = nodes.Stream(operation.incomplete_to, schema, nodes.Append(), timed)
+            yield stream, KnownColumns(schema)
+
+
 def build_dead_letter_stream(step: Step) -> Iterator[tuple[nodes.Stream, KnownColumns]]:
     """Yield the stream of the rows on which a step fails, if they are written to one."""
     if step.on_error.to:
@@ -96,7 +107,7 @@ def _list_late_streams(step: Step) -> tuple[tuple[Text, int | None], ...]:
         streams = [(by.late_to, 0)]
     elif step.over is not None:
         streams = [(step.late_to, None)]
-    elif by_time := step.window or step.dedup or step.process:
+    elif by_time := step.window or step.dedup or step.process or step.match:
         streams = [(by_time.late_to, None)]
     if step.lookup is not None:
         streams.append((step.lookup.on_miss.to, None))
@@ -116,5 +127,7 @@ def list_declared_streams(pipeline: Pipeline) -> Iterator[tuple[Source | Step, T
             yield part, name
         for name, _ in _list_late_streams(part) if isinstance(part, Step) else ():
             yield part, name
+        if isinstance(part, Step) and part.match and part.match.incomplete_to is not None:
+            yield part, part.match.incomplete_to
         if part.on_error.to is not None:
             yield part, part.on_error.to

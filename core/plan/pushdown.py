@@ -33,6 +33,7 @@ from headrace.core.plan.nodes import (
     Lookup,
     Loop,
     Map,
+    Match,
     Operation,
     Over,
     PlanPart,
@@ -122,6 +123,8 @@ def _reduce_step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[
                 operation = replace(operation, columns=frozenset(wanted))
             if isinstance(operation, Over):
                 operation = _reduce_over(operation, wanted)
+            if isinstance(operation, Match):
+                operation = _reduce_match(operation, wanted)
             if isinstance(operation, ChangelogConversion):
                 operation = _reduce_conversion(operation, wanted)
             if isinstance(operation, Lookup):
@@ -162,6 +165,12 @@ def _reduce_over(over: Over, wanted: set[str]) -> Over:
     read = (column.expression.input_columns for column in columns)
     stored = (wanted - {column.name for column in over.columns}).union(*read)
     return replace(over, columns=columns, stored_columns=frozenset(stored))
+
+
+def _reduce_match(match: Match, wanted: set[str]) -> Match:
+    """Return the operation that stores only the columns that conditions and results read."""
+    emitted = {field.name for field in match.row} & wanted if match.all_rows else set[str]()
+    return replace(match, stored_columns=match.read_columns | match.tested_columns | emitted)
 
 
 def _reduce_conversion(conversion: ChangelogConversion, wanted: set[str]) -> ChangelogConversion:
@@ -216,6 +225,8 @@ def _get_input_columns(operation: Operation, wanted: set[str]) -> set[str] | Non
             stored = wanted - {column.name for column in added}
             read = (column.expression.input_columns for column in added)
             return stored.union(_get_key_columns(key), *read)
+        case Match(key=key, stored_columns=stored_columns):
+            return _get_key_columns(key) | set(stored_columns or ())
         case ChangelogConversion(columns=columns):
             return set(columns.names)
         case Dedup(key):

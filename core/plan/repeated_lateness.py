@@ -12,7 +12,16 @@ from collections.abc import Iterable
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.layout import get_keyed_operation
-from headrace.core.plan.nodes import Dedup, KeyedOperation, Map, Over, PlanPart, Process, Step
+from headrace.core.plan.nodes import (
+    Dedup,
+    KeyedOperation,
+    Map,
+    Match,
+    Over,
+    PlanPart,
+    Process,
+    Step,
+)
 from headrace.core.plan.nodes.windows import Cumulate, Session, Slide, Tumble, Window
 
 LATE_AGAIN_HINT = "they are late again: use window: global, time: processing or more lateness"
@@ -32,11 +41,11 @@ def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Pl
             continue
         window = _get_event_time_window(keyed)
         late = [name for name in part.inputs if name in waits]
-        if isinstance(keyed, Over) or (isinstance(keyed, Dedup) and keyed.uses_event_time):
+        if isinstance(keyed, Over | Match) or (isinstance(keyed, Dedup) and keyed.uses_event_time):
             if late:
                 report.subject = f'step "{part.name}"'
                 message = f'the rows of "{late[0]}" are behind the watermark: all are late again'
-                clause, hint = ("over", "") if isinstance(keyed, Over) else ("dedup", ARRIVAL_HINT)
+                clause, hint = _find_clause(keyed)
                 report.warn(message, pipeline.steps[part.name].keys_at[clause].locate(), hint)
             if keyed.late_to is not None:
                 waits[keyed.late_to] = max((waits[name] for name in late), default=0)
@@ -54,6 +63,13 @@ def warn_of_late_again(pipeline: Pipeline, parts: Iterable[PlanPart], report: Pl
             )
         if window.late_to is not None:
             waits[window.late_to] = max(_get_wait_us(window), *(waits[name] for name in late), 0)
+
+
+def _find_clause(keyed: Over | Match | Dedup) -> tuple[str, str]:
+    """Return the clause of an operation in event time, and a hint."""
+    if isinstance(keyed, Dedup):
+        return "dedup", ARRIVAL_HINT
+    return ("over" if isinstance(keyed, Over) else "match"), ""
 
 
 def _get_event_time_window(keyed: KeyedOperation | None) -> Window | None:

@@ -25,6 +25,8 @@ from headrace.core.plan.nodes import (
     Join,
     KeyedOperation,
     Lookup,
+    Match,
+    MatchCondition,
     Operation,
     Over,
     OverColumn,
@@ -103,6 +105,8 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
                 yield RowExpression("by", ranking.value)
         case Over(columns=over_columns):
             yield from _list_over_inputs(over_columns)
+        case Match():
+            yield from _list_match_inputs(operation)
         case Join(left, right):
             for column in (*left.key, *right.key):
                 yield RowExpression(f'key "{column.name}"', column.value, is_key=True)
@@ -111,6 +115,23 @@ def list_expressions(operation: Operation) -> Iterator[RowExpression]:
         is_key = not (isinstance(operation, Lookup) and operation.reads_upserts)
         for column in operation.key:
             yield RowExpression(f'key "{column.name}"', column.value, is_key=is_key)
+
+
+def _list_match_inputs(match: Match) -> Iterator[RowExpression]:
+    """Yield the conditions over single rows, and the computed inputs of calls."""
+    for condition in match.conditions:
+        if not condition.is_crossed:
+            place = f'the condition of "{condition.variable}"'
+            yield RowExpression(place, condition.value.finish)
+        for call in condition.value.calls:
+            yield from _list_call_inputs(call, f'the condition of "{condition.variable}"')
+    for column in match.emit:
+        for call in column.expression.calls:
+            yield from _list_call_inputs(call, f'an argument of "{column.name}"')
+
+
+def _list_call_inputs(call: AggregateCall, place: str) -> Iterator[RowExpression]:
+    return (RowExpression(place, each.typed) for each in call.inputs if each.is_computed)
 
 
 def _list_over_inputs(columns: tuple[OverColumn, ...]) -> Iterator[RowExpression]:
@@ -159,6 +180,11 @@ def replace_expressions(operation: OperationT, rule: ExpressionRule) -> Operatio
         case Over(key=key, columns=over_columns):
             made = tuple(_replace_over_arguments(column, rule) for column in over_columns)
             return replace(operation, key=_replace_columns(key, rule), columns=made)
+        case Match(key=key, conditions=conditions, emit=emit):
+            tests = tuple(_replace_in_condition(each, rule) for each in conditions)
+            emit = tuple(_replace_arguments(each, rule) for each in emit)
+            key = _replace_columns(key, rule)
+            return replace(operation, key=key, conditions=tests, emit=emit)
         case Join(left, right):
             left = replace(left, key=_replace_columns(left.key, rule))
             right = replace(right, key=_replace_columns(right.key, rule))
@@ -177,6 +203,14 @@ def replace_expressions(operation: OperationT, rule: ExpressionRule) -> Operatio
 def without_failures(operation: OperationT) -> OperationT:
     """Return the operation with NULL for values that fail, for rows that were checked before."""
     return replace_expressions(operation, with_null_on_failure)
+
+
+def _replace_in_condition(condition: MatchCondition, rule: ExpressionRule) -> MatchCondition:
+    """Return the condition with the rule applied to what it computes of single rows."""
+    value = condition.value
+    calls = tuple(_replace_call(call, rule) for call in value.calls)
+    finish = value.finish if condition.is_crossed else rule(value.finish)
+    return replace(condition, value=replace(value, calls=calls, finish=finish))
 
 
 def _replace_columns(

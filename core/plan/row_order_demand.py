@@ -17,6 +17,7 @@ from headrace.core.plan.nodes import (
     Apply,
     Dedup,
     Join,
+    Match,
     Operation,
     Over,
     PlanPart,
@@ -61,7 +62,8 @@ def _requires_row_order(step: Step, ordered: set[str], needs: Callable[[Operatio
     """Whether the input rows of a step must carry their row order."""
     if any(map(needs, step.operations)):
         return True
-    reorders = any(isinstance(operation, Aggregate | Apply) for operation in step.operations)
+    own_order = (Aggregate, Apply, Match)
+    reorders = any(isinstance(operation, own_order) for operation in step.operations)
     forwarded = step.side_outputs if reorders else {stream.name for stream in step.outputs}
     return not ordered.isdisjoint(forwarded)
 
@@ -90,7 +92,7 @@ def needs_row_order(operation: Operation) -> bool:
                 case TableMatch(ttl_us=int()):
                     return True  # a row that is written again at another time has other matches
             return isinstance(operation.matching, AsOfMatch)
-    return isinstance(operation, Apply | Over | Top)
+    return isinstance(operation, Apply | Match | Over | Top)
 
 
 def _mark_outputs(part: PlanPart, ordered: set[str]) -> PlanPart:

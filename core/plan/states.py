@@ -27,6 +27,7 @@ from headrace.core.plan.nodes import (
     Join,
     KeyedOperation,
     Map,
+    Match,
     Over,
     Plan,
     PlanPart,
@@ -201,6 +202,11 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
             yield StateDescription("keys", "table", (*columns, *rows, time))
             if reach.follows:
                 yield StateDescription("due", "runs", ())
+        case Match():
+            yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
+            parts = ("matched rows", "matches", "runs")
+            yield StateDescription("keys", "table", tuple((name, "array") for name in parts))
+            yield StateDescription("due", "runs", ())
         case Aggregate(window=None) | Top(window=None):
             yield StateDescription("keys", "table", columns)
             if isinstance(keyed, Aggregate) and keyed.emits_empty:
@@ -372,7 +378,7 @@ def get_read_columns(keyed: Aggregate | Apply) -> dict[str, Type]:
     return {**columns, **seen}
 
 
-def get_stored_columns(step: Step, keyed: Top | Dedup | Over, plan: Plan) -> Schema:
+def get_stored_columns(step: Step, keyed: Top | Dedup | Over | Match, plan: Plan) -> Schema:
     """Return the columns of the rows that an operation stores unchanged."""
     schema = plan.streams[get_input_streams(step)[0]].schema
     for operation in step.operations[: step.operations.index(keyed)]:

@@ -18,6 +18,7 @@ from headrace.core.plan.nodes import (
     Dedup,
     Join,
     KeyedOperation,
+    Match,
     Over,
     PlanPart,
     Process,
@@ -79,7 +80,7 @@ def warn_of_waiting(pipeline: Pipeline, parts: Iterable[PlanPart], report: PlanP
     sources_by_stream = find_reached_streams(parts, _list_holding_sources(pipeline))
     for step, keyed in _list_keyed_steps(parts):
         if _waits_for_event_time(keyed):
-            windows[step.name] = not isinstance(keyed, Dedup | Over | Process)
+            windows[step.name] = not isinstance(keyed, Dedup | Over | Match | Process)
             for name in {
                 sources_by_stream[name]: None for name in step.inputs if name in sources_by_stream
             }:
@@ -264,7 +265,7 @@ def _waits_for_event_time(keyed: KeyedOperation) -> bool:
         return keyed.uses_event_time
     if isinstance(keyed, Process):
         return keyed.body.uses_event_time
-    if isinstance(keyed, Over):
+    if isinstance(keyed, Over | Match):
         return True
     window = keyed.window
     return window is not None and window.has_bounds and not window.uses_processing_time

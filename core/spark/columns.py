@@ -94,6 +94,8 @@ def _columns_after_keyed(operation: nodes.KeyedOperation, columns: Columns) -> C
         case nodes.Over(columns=added):
             stored = {name: type for name, type in shown.items() if operation.stores_column(name)}
             return {**stored, **{each.name: each.expression.type for each in added}}
+        case nodes.Match():
+            return {field.name: field.type for field in operation.schema}
         case nodes.Process(body=body):
             return {field.name: field.type for field in body.returns}
         case nodes.Top():

@@ -283,12 +283,16 @@ def _orders_rows(step: nodes.Step, operation: nodes.Operation) -> bool:
 def _side_outputs(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
     """List the outputs of an operation besides its rows, without those of late rows."""
     body = nodes.find_process_body(operation)
-    fails = isinstance(operation, nodes.Map | nodes.Lookup) or is_fallible_operation(operation)
+    fails = isinstance(operation, nodes.Map | nodes.Lookup | nodes.Match) or is_fallible_operation(
+        operation
+    )
     names = [step.on_error] if body or fails else []
     if body is not None:
         names += [f"{step.name}.{name}" for name, _ in body.outputs]
     if isinstance(operation, nodes.Lookup):
         names.append(operation.miss_stream)
+    if isinstance(operation, nodes.Match) and operation.incomplete_to is not None:
+        names.append(operation.incomplete_to)
     return [stream for stream in step.outputs if stream.name in names]
 
 

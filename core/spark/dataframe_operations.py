@@ -376,5 +376,11 @@ def apply_keyed(
             return rank_rows(rows, operation, wanted)
         case nodes.Dedup():
             return deduplicate_rows(rows, operation, wanted)
-        case nodes.Apply() | nodes.Over() | nodes.Process() | nodes.ChangelogConversion():
+        case (
+            nodes.Apply()
+            | nodes.Over()
+            | nodes.Match()
+            | nodes.Process()
+            | nodes.ChangelogConversion()
+        ):
             return None

@@ -124,7 +124,7 @@ def _list_input_columns(
     match keyed:
         case nodes.Aggregate() | nodes.Apply():
             return get_read_columns(keyed).items()
-        case nodes.Top() | nodes.Over():
+        case nodes.Top() | nodes.Over() | nodes.Match():
             fields: Iterable[Field] = get_stored_columns(step, keyed, plan)
         case nodes.Dedup():
             fields = get_stored_columns(step, keyed, plan) if keyed.uses_event_time else ()

@@ -115,7 +115,7 @@ def _add_windows(count: PartCounts, counters: PartCounters, step: nodes.Step) ->
         by_time = join.has_late_rows
     elif isinstance(keyed, nodes.Dedup):
         by_time = keyed.uses_event_time
-    elif isinstance(keyed, nodes.Over):
+    elif isinstance(keyed, nodes.Over | nodes.Match):
         by_time = True
     elif isinstance(keyed, nodes.Process):
         by_time = keyed.body.uses_event_time

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
+from headrace.core.expressions.typed import (
+    ColumnReference,
+    Constant,
+    FunctionCall,
+    TypedExpression,
+    find_columns,
+)
 from headrace.core.patterns.pattern import Pattern
+from headrace.core.patterns.runs import SkipRule
 from headrace.core.plan.nodes.rows import ComputedColumn
 from headrace.core.types.data_types import BIGINT, STRING, TIMESTAMP, Field, Schema
 from headrace.core.types.elements import HIDDEN_COLUMNS
@@ -31,7 +40,13 @@ INCOMPLETE_FIELDS = (
 )
 """The columns of a partial match: its start, the last variable with rows, and how many it has."""
 
-SkipRule: TypeAlias = Literal["past_last", "next", "first", "last", "none"]
+SKIP_RULES: Mapping[str, SkipRule] = {
+    "past_last": "past_last",
+    "next": "next",
+    "first": "first",
+    "last": "last",
+    "none": "none",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,17 @@ class MatchCondition:
     value: AggregateExpression
     text: str
 
+    @property
+    def references(self) -> frozenset[str]:
+        """The variables whose rows it reads."""
+        conditions = (call.condition for call in self.value.calls if call.condition)
+        return frozenset(find_filter_variable(each.typed) for each in conditions)
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether it reads the rows matched before, besides the tested one."""
+        return bool(self.value.calls)
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -90,7 +116,7 @@ class Match:
     incomplete_to: str | None = None
     """The stream of partial matches whose time has passed, or that the end of input has ended."""
     stored_columns: frozenset[str] | None = None
-    """The columns of a row that are stored, because they are read; None: all input columns."""
+    """The columns of a waiting row that are stored, because they are read; None: all of them."""
 
     @property
     def window(self) -> None:
@@ -111,8 +137,66 @@ class Match:
         )
 
     @property
+    def read_columns(self) -> frozenset[str]:
+        """The columns of matched rows that conditions and results read."""
+        typed = (*(c.value for c in self.conditions), *(c.expression for c in self.emit))
+        calls = (call for each in typed for call in each.calls)
+        return frozenset().union(*(call.input_columns for call in calls)) - {VARIABLE}
+
+    @property
+    def tested_columns(self) -> frozenset[str]:
+        """The columns of a row that conditions read when it is tested."""
+        names = {field.name for field in self.row}
+        found = (find_columns(condition.value.finish) for condition in self.conditions)
+        return frozenset().union(*found) & names
+
+    @property
+    def matched_row(self) -> Schema:
+        """The columns that are stored of matched rows."""
+        crossed = (find_columns(c.value.finish) for c in self.conditions if c.is_crossed)
+        read = self.read_columns.union(*crossed)
+        return Schema(
+            tuple(
+                field
+                for field in self.row
+                if field.name in read or (self.all_rows and self.stores_column(field.name))
+            )
+        )
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns of its rows."""
+        if self.all_rows:
+            keys = {each.name for each in self.key}
+            others = (field for field in self.matched_row if field.name not in keys)
+            return (*self._key_fields, *MATCH_BOUNDS, VARIABLE_FIELD, *others)
+        emitted = (
+            Field(each.name, each.expression.type, each.expression.finish.nullable)
+            for each in self.emit
+        )
+        return (*self._key_fields, *MATCH_BOUNDS, *emitted)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of its rows, each name once."""
+        return Schema(tuple({field.name: field for field in self.fields}.values()))
+
+    @property
     def incomplete_schema(self) -> Schema:
         """The columns of its partial matches."""
-        key = (Field(each.name, each.value.type, each.value.nullable) for each in self.key)
         emitted = (Field(e.name, e.expression.type, nullable=True) for e in self.emit)
-        return Schema((*key, *INCOMPLETE_FIELDS, *emitted))
+        return Schema((*self._key_fields, *INCOMPLETE_FIELDS, *emitted))
+
+    @property
+    def _key_fields(self) -> Iterator[Field]:
+        return (Field(each.name, each.value.type, each.value.nullable) for each in self.key)
+
+
+def find_filter_variable(condition: TypedExpression) -> str:
+    """Return the variable of a filter `__variable = 'x'`."""
+    match condition:
+        case FunctionCall(
+            arguments=(ColumnReference(name="__variable"), Constant(value=str(name)))
+        ):
+            return name
+    raise AssertionError(condition)

@@ -1,0 +1,222 @@
+"""The operator of `match`.
+
+Rows are buffered until the watermark has passed them. Then they are tested, as far as that depends
+on a row alone, for all variables at once; and only the rows of keys that have runs, or that may
+start one, move the runs of their keys, one after the other. The times at which runs end are filed,
+so that they are ended without a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.core.api.state import KEY, SLOT, RunsLayout
+from headrace.core.api.user_code import format_row
+from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.errors.value_errors import ExpressionFailure
+from headrace.core.operators.dedup import WatermarkBuffer
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
+from headrace.core.operators.matches.conditions import RowConditions
+from headrace.core.operators.matches.match_results import MatchResults
+from headrace.core.operators.matches.match_rows import MatchedRowColumns
+from headrace.core.operators.matches.match_state import KeyRuns, RunCache
+from headrace.core.operators.operator import (
+    ClocklessOperator,
+    FailedRow,
+    Output,
+    request_offload,
+)
+from headrace.core.patterns.automaton import NO_VARIABLE, build_automaton
+from headrace.core.patterns.runs import TIME, Decision, Matcher, MatchRules, TooManyRuns
+from headrace.core.plan.nodes import Match
+from headrace.core.types.elements import HIDDEN_COLUMNS, MAX_WATERMARK_US
+from headrace.core.types.out_of_range_times import format_out_of_range
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DUE_STATE = "due"
+"""The name of the state with the times at which keys are looked at."""
+END_SLOT = MAX_WATERMARK_US - 1
+"""The slot of a key whose runs have no time: they end with the input."""
+
+FailureHandler: TypeAlias = Callable[[list[FailedRow]], Iterator[Output]]
+
+
+class TooManyRunsOfKey(ExpressionFailure):
+    """A row would give a key more runs than `max_runs`."""
+
+    hint = (
+        "max_runs allows more, within ends them earlier; on_error: skip in the step leaves such "
+        "rows out, on_error: {to: NAME} collects them"
+    )
+
+
+class MatchOperator(ClocklessOperator):
+    """The operator of `match`."""
+
+    watermark_delay_us = 0
+
+    def __init__(
+        self,
+        operation: Match,
+        context: KeyedContext,
+        step: str,
+        on_failure: FailureHandler | None,
+    ) -> None:
+        """`on_failure` takes the rows that fail; without it they fail the job."""
+        self._operation = operation
+        self._context = context
+        self._step = step
+        self._on_failure = on_failure
+        self._state = context.state
+        self._grouping = GroupingKey(operation.key)
+        automaton = build_automaton(operation.pattern)
+        self._columns = MatchedRowColumns(operation, automaton)
+        self._conditions = RowConditions(operation, self._columns)
+        skip = operation.after_match
+        skip_to = NO_VARIABLE if skip.variable is None else automaton.names.index(skip.variable)
+        rules = MatchRules(operation.within_us, skip.rule, skip_to, operation.max_runs)
+        tests = self._conditions
+        self._matcher = Matcher(automaton, rules, tests.crossed, tests.test_crossed)
+        self._cache = RunCache(operation, context.state, self._matcher)
+        self._results = MatchResults(operation, context, self._columns)
+        self._buffer = WatermarkBuffer(context.state, self._grouping)
+        inside = self._grouping.internal_names
+        layout = RunsLayout(self._grouping.types, inside, lambda frame: frame.unique())
+        self._due = context.state.open_runs(DUE_STATE, layout)
+        self._row_count = 0
+        """The number of rows that have moved runs."""
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Buffer the rows that are not late."""
+        frame = yield from self._context.drop_late_rows(frame, self._operation.late_to)
+        if frame.height:
+            yield from request_offload(self._buffer.deferred_rows)
+            stored = [name for name in frame.columns if self._operation.stores_column(name)]
+            self._buffer.add(self._grouping.project_rows(frame, stored))
+
+    def advance(self, watermark_us: int) -> Iterator[Output]:
+        """Emit the matches that are decided."""
+        if watermark_us <= self._state.clock_us:
+            return
+        decisions, failed = list[Decision](), list[int]()
+        rows, due = self._buffer.release_rows(watermark_us), self._due.take(watermark_us)
+        if rows is not None and rows.height:
+            rows = self._grouping.encode_keys(rows)
+            self._move_runs(rows, watermark_us, decisions, failed)
+        if due is not None and due.height:
+            self._look_at_keys(self._grouping.encode_keys(due), watermark_us, decisions)
+        if rows is not None and failed:
+            yield from self._fail_rows(rows[failed])
+        yield from self._results.emit(decisions)
+        self._cache.evict()
+        self._state.clock_us = watermark_us
+
+    def flush_to_state(self) -> None:
+        """Write the runs that have changed to the state."""
+        self._cache.write_back()
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of buffered rows."""
+        return self._buffer.row_count
+
+    def _move_runs(
+        self,
+        rows: pl.DataFrame,
+        watermark_us: int,
+        decisions: list[Decision],
+        failed: list[int],
+    ) -> None:
+        """Move the runs of keys by their next rows, in row order."""
+        self._cache.load(rows[KEY])
+        fits, keys = self._conditions.test_rows(rows).to_list(), rows[KEY].to_list()
+        indexes = self._find_relevant_rows(keys, fits)
+        if not indexes:
+            return
+        values = self._columns.list_values(rows[indexes])
+        places = range(self._row_count, self._row_count + len(indexes))
+        self._row_count += len(indexes)
+        touched, matcher, cached = dict[str, int](), self._matcher, self._cache.keys
+        for at, row in zip(indexes, zip(places, *values, strict=True), strict=True):
+            key = keys[at]
+            found = cached.get(key)
+            if found is None:
+                found = cached[key] = KeyRuns([])
+            try:
+                matcher.push(found.runs, row, fits[at], decisions)
+            except TooManyRuns:
+                failed.append(at)
+            touched[key] = at
+        self._file_keys(touched, rows, watermark_us, decisions)
+
+    def _find_relevant_rows(self, keys: list[str], fits: list[int]) -> list[int]:
+        """Return the rows of keys that have runs, and those that start one or follow a start."""
+        starts, cached = self._matcher.start.mask, self._cache.keys
+        started, indexes = set[str](), list[int]()
+        for at, (key, fit) in enumerate(zip(keys, fits, strict=True)):
+            if key in cached or key in started:
+                indexes.append(at)
+            elif fit & starts:
+                started.add(key)
+                indexes.append(at)
+        return indexes
+
+    def _look_at_keys(
+        self, due: pl.DataFrame, watermark_us: int, decisions: list[Decision]
+    ) -> None:
+        """End the runs of keys whose time has passed."""
+        due = due.unique(KEY, maintain_order=True)
+        self._cache.load(due[KEY])
+        touched = dict[str, int]()
+        for at, key in enumerate(due[KEY].to_list()):
+            found = self._cache.keys.get(key)
+            if found is not None:
+                found.due_us = None
+                touched[key] = at
+        self._file_keys(touched, due, watermark_us, decisions)
+
+    def _file_keys(
+        self,
+        touched: dict[str, int],
+        rows: pl.DataFrame,
+        watermark_us: int,
+        decisions: list[Decision],
+    ) -> None:
+        """End the runs whose time has passed, and file when to look at keys with others.
+
+        `touched` has a row of each key.
+        """
+        import polars as pl
+
+        within_us, slots, indexes = self._operation.within_us, list[int](), list[int]()
+        for key, at in touched.items():
+            found = self._cache.keys[key]
+            runs = found.runs
+            if watermark_us == MAX_WATERMARK_US:
+                self._matcher.finish(runs, decisions)
+            elif within_us is not None:
+                self._matcher.pass_time(runs, watermark_us, decisions)
+            self._cache.changed.add(key)
+            if not runs:
+                del self._cache.keys[key]
+            elif found.due_us is None:
+                found.due_us = END_SLOT if within_us is None else runs[0].start[TIME] + within_us
+                slots.append(found.due_us)
+                indexes.append(at)
+        if indexes:
+            inside = self._grouping.internal_names
+            filed = rows[indexes].with_columns(pl.Series(SLOT, slots, dtype=pl.Int64))
+            self._due.add(filed.select(*inside, SLOT))
+
+    def _fail_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
+        """Fail the rows that would give their keys too many runs."""
+        message = f"more than {self._operation.max_runs:,} runs of one key (max_runs)"
+        inside = (KEY, *self._grouping.internal_names, *HIDDEN_COLUMNS)
+        shown = format_out_of_range(rows.drop(*inside, strict=False)).iter_rows(named=True)
+        if self._on_failure is not None:
+            return self._on_failure([FailedRow(message, row) for row in shown])
+        with attribute_errors_to(self._step):
+            raise TooManyRunsOfKey(f"{message}, in the row {format_row(next(shown))}")

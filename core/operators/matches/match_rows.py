@@ -1,0 +1,76 @@
+"""Matched rows as tuples, and as frames for expressions over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.core.operators.matches.match_state import list_matched_columns, to_physical_type
+from headrace.core.patterns.automaton import Automaton
+from headrace.core.patterns.runs import AT, TIME, History, Row, list_rows
+from headrace.core.plan.nodes import VARIABLE, Match
+from headrace.core.types.row_order import add_row_order
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MATCH = "__match"
+"""The column with the number of the match of a row."""
+
+
+class MatchedRowColumns:
+    """The columns of matched rows: their places in tuples, and their types."""
+
+    def __init__(self, match: Match, automaton: Automaton) -> None:
+        self.types = list_matched_columns(match)
+        self.places = {name: at for at, name in enumerate(self.types, TIME)}
+        self._names = automaton.names
+        self._variables = automaton.variables
+
+    def find_positions(self, variable: str) -> frozenset[int]:
+        """Return the positions of a variable."""
+        number = self._names.index(variable)
+        return frozenset(at for at, each in enumerate(self._variables) if each == number)
+
+    def get_variable(self, position: int) -> str:
+        """Return the variable of a position."""
+        return self._names[self._variables[position]]
+
+    def list_values(self, rows: pl.DataFrame) -> list[list[Any]]:
+        """Return the values of rows, by column, as they are in tuples."""
+        columns = (rows[name] for name in self.types)
+        return [column.cast(to_physical_type(column.dtype)).to_list() for column in columns]
+
+    def build_frame(self, histories: Iterable[History]) -> pl.DataFrame:
+        """Return the rows of matches, with the number of the match, the variable and the order."""
+        import polars as pl
+
+        numbers, variables, rows = list[int](), list[str](), list[Row]()
+        for number, history in enumerate(histories):
+            for position, row in list_rows(history):
+                numbers.append(number)
+                variables.append(self.get_variable(position))
+                rows.append(row)
+        columns = list(zip(*rows, strict=True)) or [()] * (len(self.types) + 1)
+        frame = pl.DataFrame(
+            [
+                pl.Series(MATCH, numbers, dtype=pl.UInt32),
+                pl.Series(VARIABLE, variables, dtype=pl.String),
+                *self._build_columns(columns[TIME:]),
+            ]
+        )
+        return add_row_order(frame, pl.Series("at", columns[AT], dtype=pl.Int64))
+
+    def build_row_frame(self, row: Row) -> pl.DataFrame:
+        """Return a frame of one row, without its order."""
+        import polars as pl
+
+        return pl.DataFrame(self._build_columns([(value,) for value in row[TIME:]]))
+
+    def _build_columns(self, columns: Sequence[Sequence[Any]]) -> list[pl.Series]:
+        import polars as pl
+
+        return [
+            pl.Series(name, values, dtype=to_physical_type(type)).cast(type)
+            for (name, type), values in zip(self.types.items(), columns, strict=True)
+        ]

@@ -151,7 +151,8 @@ def _count_expressions(pipeline: Pipeline) -> int:
     for step in pipeline.steps.values():
         keys = (step.key, step.dedup.key if step.dedup else None)
         columns = (step.with_, step.extend, step.select, step.aggregate, step.over)
-        clauses = (*columns, step.route, *keys)
+        match = (step.match.define, step.match.emit) if step.match else ()
+        clauses = (*columns, *match, step.route, *keys)
         assigned = [one for clause in clauses for one in clause or ()]
         number += sum(one.expression is not None for one in assigned)
         number += sum(

@@ -36,7 +36,8 @@ _TABLE_CLAUSES = {
     "tablesample": "as in where id % 10 = 0",
     "pivot": "as in sum(amount) filter (where city = 'Oslo') as oslo, a column for each value",
     "unpivot": "lateral view explode(map('a', a, 'b', b)) t as name, value makes rows of columns",
-    "match_recognize": "lag(...) over (...) compares rows; process keeps state in Python",
+    "match_recognize": "a step finds patterns: match: {pattern: a b, define: {...}}; lag(...) over "
+    "(...) compares rows",
 }
 """The clauses after a table that are not supported, with hints."""
 WINDOW_TABLE_HINT = (

@@ -35,6 +35,7 @@ from headrace.core.operators.folds import (
     get_row_types,
 )
 from headrace.core.operators.keyed_context import GroupingKey
+from headrace.core.operators.matches.match_state import list_match_columns
 from headrace.core.operators.over_state import (
     EARLIER_ROWS,
     LAST_ROWS,
@@ -55,6 +56,7 @@ from headrace.core.state_reader.columns import (
     sort_stored_rows,
 )
 from headrace.core.state_reader.keys import decode_keys
+from headrace.core.state_reader.match_states import read_runs
 from headrace.core.state_reader.panes import PaneReader
 from headrace.core.state_reader.process_states import ProcessStateReader
 from headrace.core.state_reader.state_schema import StateSchema
@@ -143,6 +145,8 @@ class KeyedStateReader:
         bounds = len(WINDOW_BOUNDS) if self._is_bounded else 0
         if isinstance(self._operation, nodes.Top) and self._operation.has_ties:
             return ()  # several rows have the same rank
+        if isinstance(self._operation, nodes.Match) and name == "keys":
+            return ()  # a key may have several runs from the same time
         key, rows = len(self._key.names), 1 if self._stores_rows else 0
         if name in self._meaning.value_columns:
             return tuple(columns[:-1])
@@ -178,6 +182,8 @@ class KeyedStateReader:
             )
         if isinstance(self._operation, nodes.Over):
             return self._format_rows(self._read_ordered_keys(self._operation, table))
+        if isinstance(self._operation, nodes.Match):
+            return read_runs(self._operation, self._add_key_columns(table), self._key.names)
         times = [name for name in (NEWEST_TIME, IS_EMITTED, EXPIRY) if name in table.columns]
         if isinstance(self._operation, nodes.Aggregate):
             by = (KEY, *self._inside, *times)
@@ -408,6 +414,8 @@ class KeyedStateReader:
             return changelog_state.build_group_columns(self._meaning, rows)
         until = {EXPIRY: pl.Int64()} if self._meaning.has_ttl else {}
         match self._operation:
+            case nodes.Match():
+                return list_match_columns(self._operation)
             case nodes.Over():
                 return {**list_table_columns(self._operation), **until}
             case nodes.Dedup() if self._operation.changes is not None:

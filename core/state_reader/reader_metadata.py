@@ -107,6 +107,8 @@ def _describe_keyed(
         metadata["ttl_us"] = keyed.ttl.after_us
     if isinstance(keyed, nodes.Over):
         metadata["over"] = {column.name: str(column.text) for column in keyed.columns}
+    if isinstance(keyed, nodes.Match):
+        metadata["match"] = str(keyed.pattern)
     if isinstance(keyed, nodes.Dedup) and keyed.changes is not None:
         sequence = keyed.changes.sequence
         metadata["changes"] = None if sequence is None else str(sequence.value.type)

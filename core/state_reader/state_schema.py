@@ -19,6 +19,7 @@ from headrace.core.api.user_code import UserCode
 from headrace.core.expressions import ExpressionErrors, type_expression
 from headrace.core.expressions.parsing.frame_parser import parse_framed_expression
 from headrace.core.expressions.typed import NOWHERE, ColumnReference
+from headrace.core.patterns.parser import parse_pattern
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
@@ -162,6 +163,8 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
         return StateSchema(
             key, nodes.Over(made, added, of), of, timed, ttl, hidden_aggregates=hidden
         )
+    if (pattern := reading.get("match")) is not None:
+        return StateSchema(key, _rebuild_match(made, pattern, of), of, timed)
     if (output := reading.get("conversion")) is not None:
         converted = nodes.ChangelogConversion(made, output, of, timed, reading.get("form"))
         return StateSchema(key, converted, of, timed)
@@ -184,6 +187,12 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
         *(key, operation, of, timed, ttl, fingerprint.has_having, changes, values, hidden),
         group_ttl_us,
     )
+
+
+def _rebuild_match(key: tuple[nodes.ComputedColumn, ...], pattern: str, of: Schema) -> nodes.Match:
+    """Return a match that stores the runs of a pattern."""
+    after = nodes.AfterMatch()
+    return nodes.Match(key, parse_pattern(pattern), (), None, after, (), True, of, 1)
 
 
 def _rebuild_over(

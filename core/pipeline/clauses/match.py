@@ -75,6 +75,7 @@ class Match(DocumentModel):
     """A pattern over the rows of each key, in the order of event time."""
 
     key_aliases = MATCH_KEY_ALIASES
+    planned_keys = ("rules",)
     pattern: Annotated[Text, expression] = Field(
         description="The pattern, as in `a b+ -> c`: variables in the order of their rows."
     )

@@ -91,6 +91,14 @@ STEPS = [
     "dedup: {key: x, ttl: 2s, order: event_time, late_to: late}",
     "dedup: {key: k, keep: last, order: event_time}",
     "where: v > 0, select: {k: k, w: v + 1}",
+    "key: k, match: {pattern: a b+ -> c, define: {a: v > 0, b: v >= a.v, c: v < last(b.v)},"
+    " within: 6s, emit: {n: count(b), t: sum(b.v), s: c.s}, late_to: late}",
+    "key: k, match: {pattern: a -> not b, define: {a: v > 1, b: 'v > first(a.v, 2)'}, within: 4s,"
+    " after_match: none, emit: {s: a.s}}",
+    "key: s, match: {pattern: '(a | b)+ => c?', define: {a: v > 0, b: k > 0, c: v < 1},"
+    " within: 5s, after_match: next, all_rows: true}",
+    "match: {pattern: 'a{2,3} b? c', define: {a: v > 0, b: v < count(a), c: s is not null},"
+    " after_match: {last: a}, emit: {n: count(*), m: max(a.x)}}",
 ]
 
 

@@ -141,7 +141,7 @@ class Pattern:
         return tuple(part.name for part in self.walk() if isinstance(part, Variable))
 
     @property
-    def negated(self) -> tuple[str, ...]:
+    def negated_variables(self) -> tuple[str, ...]:
         """The variables that are negated, in the order of the text."""
         return tuple(part.name for part in self.walk() if isinstance(part, Negation))
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from headrace.core.errors.problems import find_nearest_name
 from headrace.core.pipeline.clauses.joins import LateTo
 from headrace.core.pipeline.clauses.lookup import Lookup
-from headrace.core.pipeline.clauses.match import Match
+from headrace.core.pipeline.clauses.match import MatchClause
 from headrace.core.pipeline.connector_spec import ConnectorSpecs
 from headrace.core.pipeline.document_model import DocumentModel, Field
 from headrace.core.pipeline.endpoint_reader import EndpointReader
@@ -73,7 +73,7 @@ def _side_streams(part: object) -> Iterator[Text | None]:
     for clause in ("window", "dedup", "process", "match", "broadcast", "join", "connect"):
         late = getattr(getattr(part, clause, None), "late_to", None)
         yield from (late.left, late.right) if isinstance(late, LateTo) else (late,)
-    match: Match | None = getattr(part, "match", None)
+    match: MatchClause | None = getattr(part, "match", None)
     yield match.incomplete_to if match else None
     lookup: Lookup | None = getattr(part, "lookup", None)
     yield lookup.on_miss.to if lookup else None

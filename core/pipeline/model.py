@@ -25,7 +25,7 @@ from headrace.core.pipeline.clauses.keyed import (
     Top,
 )
 from headrace.core.pipeline.clauses.lookup import Lookup, LookupKeys, LookupTablesReading
-from headrace.core.pipeline.clauses.match import Match
+from headrace.core.pipeline.clauses.match import MatchClause
 from headrace.core.pipeline.clauses.process import Connect, Process
 from headrace.core.pipeline.clauses.query import SqlQuery
 from headrace.core.pipeline.clauses.windows import WindowClause
@@ -270,7 +270,7 @@ class StepKeys(DocumentModel):
     process: Process | None = Field(
         None, description="A Python class over the rows of each key, with state and timers."
     )
-    match: Match | None = Field(
+    match: MatchClause | None = Field(
         None,
         description="A row for each match of a pattern over the rows of each key, in the order of "
         "event time: the key, `match_start` and `match_end`, then the columns of `emit`.",

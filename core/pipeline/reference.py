@@ -15,7 +15,7 @@ from headrace.core.pipeline.clauses.iterate import Iterate
 from headrace.core.pipeline.clauses.joins import Join
 from headrace.core.pipeline.clauses.keyed import Apply, Dedup, PythonAggregate, Top, Ttl
 from headrace.core.pipeline.clauses.lookup import LookupKeys
-from headrace.core.pipeline.clauses.match import Match
+from headrace.core.pipeline.clauses.match import MatchClause
 from headrace.core.pipeline.clauses.process import Connect, Process
 from headrace.core.pipeline.clauses.windows import Window
 from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
@@ -165,7 +165,7 @@ CLAUSE_MODELS: Mapping[str, type[DocumentModel]] = {
     "dedup": Dedup,
     "connect": Connect,
     "process": Process,
-    "match": Match,
+    "match": MatchClause,
 }
 """Clauses of steps with keys of their own, in their order on the page."""
 

@@ -127,7 +127,7 @@ class KeyedOperationBuilder:
         timed = self.rows.has_event_time
         return Process(key, columns, timed, body, late_to, reads_changes=written.changes)
 
-    def _build_match(self, written: document_match.Match) -> Match | None:
+    def _build_match(self, written: document_match.MatchClause) -> Match | None:
         # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
         from headrace.core.plan.matches import MatchBuilder
 

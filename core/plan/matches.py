@@ -19,11 +19,10 @@ from headrace.core.expressions.typed import (
 from headrace.core.patterns.automaton import END, NO_VARIABLE, Automaton, build_automaton
 from headrace.core.patterns.parser import parse_pattern
 from headrace.core.patterns.pattern import Group, Negation, Pattern, Variable
-from headrace.core.pipeline.clauses.match import Match as MatchClause
+from headrace.core.pipeline.clauses.match import MatchClause, Skip
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import KnownColumns, PlanProblems
 from headrace.core.plan.match_expressions import type_match_column, type_match_condition
-from headrace.core.plan.nodes.keyed import AggregatedColumn
 from headrace.core.plan.nodes.matches import (
     INCOMPLETE_FIELDS,
     MATCH_BOUNDS,
@@ -32,7 +31,7 @@ from headrace.core.plan.nodes.matches import (
     Match,
     MatchCondition,
 )
-from headrace.core.plan.nodes.rows import ComputedColumn
+from headrace.core.plan.nodes.rows import AggregatedColumn, ComputedColumn
 from headrace.core.plan.window_clauses import to_microseconds
 from headrace.core.types.data_types import Schema
 from headrace.core.types.lazy_dataclass import dataclass
@@ -99,7 +98,7 @@ class MatchBuilder:
             if not isinstance(part, Group) and part.name in self.known_columns.schema:
                 message = f'pattern: "{part.name}" is a variable and also a column'
                 self.report.add(message, self._locate(part.span), "give the variable another name")
-        for each in self.written.define:
+        for each in self.written.define or ():
             if each.name not in pattern.names:
                 message = f'define: the pattern has no variable "{each.name}"'
                 near = suggest_name(each.name, pattern.names)
@@ -137,7 +136,7 @@ class MatchBuilder:
             self.report.warn(message, self.written.pattern.locate(), hint)
 
     def _build_conditions(self, pattern: Pattern, automaton: Automaton) -> Iterator[MatchCondition]:
-        written = {str(each.name): each.expression for each in self.written.define}
+        written = {str(each.name): each.expression for each in self.written.define or ()}
         for number, name in enumerate(pattern.names):
             text = written.get(name)
             if text is None:
@@ -151,7 +150,7 @@ class MatchBuilder:
             for other in sorted(condition.references - earlier):
                 message = f'define: "{other}" has no row yet when a row is tested for "{name}"'
                 hint = f"{name} comes before {other} in the pattern: compare them in {other}"
-                if other in pattern.negated:
+                if other in pattern.negated_variables:
                     hint = f"no row is ever matched as {other}"
                 self.report.add(message, text.locate(), hint)
             yield condition
@@ -164,11 +163,11 @@ class MatchBuilder:
             message = "match: emit does not go with all_rows"
             hint = "all_rows emits the columns of each row; over adds columns to them"
             self.report.add(message, at, hint)
-            return (), {str(each.name) for each in self.written.emit}
+            return (), {str(each.name) for each in self.written.emit or ()}
         taken = {each.name for each in self.key} | {field.name for field in MATCH_BOUNDS}
         if self.written.incomplete_to is not None:
             taken |= {field.name for field in INCOMPLETE_FIELDS}
-        for each in self.written.emit:
+        for each in self.written.emit or ():
             assert each.expression is not None, "a column of a match is an expression"
             if each.name in taken:
                 message = f'match: the column "{each.name}" is there already'
@@ -193,7 +192,7 @@ class MatchBuilder:
             self.report.add(message, text.locate(), "with and select may read it")
 
     def _build_after_match(self, pattern: Pattern, automaton: Automaton) -> AfterMatch:
-        skip = self.written.after_match
+        skip = self.written.after_match or Skip(Text("past_last"))
         rule, variable = SKIP_RULES[skip.rule], skip.variable
         if variable is None:
             return AfterMatch(rule)

@@ -1,6 +1,6 @@
 """The runs of patterns, as they are shown: a row for each run of a key.
 
-Tests: tests/core/state_reader/test_match_states.py.
+Tests: tests/core/state_reader/test_step_states.py.
 """
 
 from __future__ import annotations

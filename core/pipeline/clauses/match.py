@@ -71,7 +71,7 @@ class SkipReading(FieldReading):
         return Skip(key, read)
 
 
-class Match(DocumentModel):
+class MatchClause(DocumentModel):
     """A pattern over the rows of each key, in the order of event time."""
 
     key_aliases = MATCH_KEY_ALIASES
@@ -80,10 +80,10 @@ class Match(DocumentModel):
         description="The pattern, as in `a b+ -> c`: variables in the order of their rows."
     )
     define: Annotated[
-        tuple[Assignment, ...],
+        tuple[Assignment, ...] | None,
         AssignmentsReading("variables and conditions, as in {big: amount > 100}", name),
     ] = Field(
-        (),
+        None,
         description="The condition of each variable, over the columns of a row and over the rows "
         "matched before it, as in `price > last(up.price)`; a variable without one fits any row.",
     )
@@ -91,16 +91,17 @@ class Match(DocumentModel):
         None,
         description="The longest time of a match: a row this long after the first is outside.",
     )
-    after_match: Annotated[Skip, SkipReading()] = Field(
-        Skip(Text("past_last")),
-        description="Where the next match may start: after the last row (`past_last`), after the "
-        "first one (`next`), at the `first` or `last` row of a variable; `none` emits all matches.",
+    after_match: Annotated[Skip | None, SkipReading()] = Field(
+        None,
+        description="Where the next match may start: after the last row (`past_last`, the default), "
+        "after the first one (`next`), at the `first` or `last` row of a variable; `none` emits "
+        "all matches.",
     )
     emit: Annotated[
-        tuple[Assignment, ...],
+        tuple[Assignment, ...] | None,
         AssignmentsReading("columns of a match, as in {n: count(a), at: first(a.at)}"),
     ] = Field(
-        (),
+        None,
         description="The columns of a match after the key, `match_start` and `match_end`: values "
         "of variables, as `a.price` (the last one), or `first`, `last`, `count`, `sum`, `min`, "
         "`max` and `avg`.",

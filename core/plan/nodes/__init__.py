@@ -13,7 +13,6 @@ from headrace.core.plan.nodes.keyed import (
     RANK_COLUMN,
     WINDOW_BOUNDS,
     Aggregate,
-    AggregatedColumn,
     Apply,
     ChangelogConversion,
     ChangeOrder,
@@ -63,6 +62,7 @@ from headrace.core.plan.nodes.parts import (
     find_process_body,
 )
 from headrace.core.plan.nodes.rows import (
+    AggregatedColumn,
     ChangeColumn,
     ComputedColumn,
     Explode,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from headrace.core.api.user_code import UserCode
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.plan.nodes.matches import Match
-from headrace.core.plan.nodes.rows import ComputedColumn, Filter
+from headrace.core.plan.nodes.rows import AggregatedColumn, ComputedColumn, Filter
 from headrace.core.plan.nodes.windows import Ttl, Window
 from headrace.core.process.declarations import Declared
 from headrace.core.process.declarations import Kind as StateKind
@@ -25,7 +25,6 @@ from headrace.core.types.elements import HIDDEN_COLUMNS
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from headrace.core.aggregates.calls import AggregateExpression
     from headrace.core.aggregates.over_calls import OverExpression, RankFunction
     from headrace.core.aggregates.value_sets import ValueSet
 
@@ -41,15 +40,6 @@ CHANGE_FIELDS = (
     Field(SEQUENCE, BIGINT, nullable=False),
 )
 """The columns of a full changelog, after those of its rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class AggregatedColumn:
-    """A column that an aggregation adds: its name, its expression, and the text of that."""
-
-    name: str
-    expression: AggregateExpression
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.pipeline.document_model import DocumentModel
 from headrace.core.types.data_types import INT, Array, Field, Schema, Struct
 from headrace.core.types.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from headrace.core.aggregates.calls import AggregateExpression
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,15 @@ class ComputedColumn:
     name: str
     value: TypedExpression
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatedColumn:
+    """A column that an aggregation adds: its name, its expression, and the text of that."""
+
+    name: str
+    expression: AggregateExpression
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def test_variables_are_listed_in_the_order_of_the_text() -> None:
     pattern = parse_pattern("a? (b | c) -> not d -> e")
     assert pattern.names == ("a", "b", "c", "d", "e")
     assert pattern.variables == ("a", "b", "c", "e")
-    assert pattern.negated == ("d",)
+    assert pattern.negated_variables == ("d",)
     assert [*find_first_variables(pattern.alternatives)] == ["a", "b", "c"]
 
 

@@ -136,6 +136,12 @@ KNOWN = {
         "windows: k window_start window_end row s v",
         ["- 0 10 1 a 4", "1 0 10 1 c 3", "1 0 10 2 - 1", "2 0 10 1 b 2", "2 0 10 2 b 7"],
     ),
+    "runs of a pattern": (
+        "from: rows, key: k, match: {pattern: a -> b+ -> c, define: {a: v < 4, b: v > 1, c: v = 9},"
+        " within: 1h, emit: {t: sum(b.v)}}",
+        "keys: k match_start reached rows ways",
+        ["1 0 b 2 1", "1 2 a 1 1", "1 4 a 1 1", "2 1 a 1 1"],
+    ),
     "running": (
         "from: rows, key: {k: k, until: s}, aggregate: {n: count(*)}, having: n > 1, ttl: 1h",
         "keys: k until n event_time emitted until_",

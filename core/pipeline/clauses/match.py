@@ -93,8 +93,8 @@ class MatchClause(DocumentModel):
     )
     after_match: Annotated[Skip | None, SkipReading()] = Field(
         None,
-        description="Where the next match may start: after the last row (`past_last`, the default), "
-        "after the first one (`next`), at the `first` or `last` row of a variable; `none` emits "
+        description="Where the next match may start: after the last row (`past_last`, the "
+        "default), after the first one (`next`), at the `first` or `last` row of a variable; `none` emits "
         "all matches.",
     )
     emit: Annotated[

@@ -128,6 +128,8 @@ class CoverageFinder:
                 return replace(known, has_watermark=False)
             case nodes.RowTime():
                 return replace(known, has_watermark=False)
+            case nodes.Match():
+                return KnownRows(has_order=False, has_watermark=False)
             case nodes.ChangelogConversion() if operation.added_columns:
                 return None
         return known
@@ -147,7 +149,7 @@ class CoverageFinder:
                 return is_known or not operation.has_late_rows
             case nodes.Join():
                 return not self.has_late_rows or not operation.has_late_rows
-            case nodes.Over() | nodes.Dedup(uses_event_time=True, changes=None):
+            case nodes.Over() | nodes.Match() | nodes.Dedup(uses_event_time=True, changes=None):
                 return is_known
             case (
                 nodes.Aggregate(window=Window(shape=shape)) | nodes.Top(window=Window(shape=shape))
@@ -188,7 +190,7 @@ def _needs_order(operation: nodes.Operation) -> bool:
             return any(call.needs_order for call in calls) or _is_ordered(window)
         case nodes.Top(ties=ties, window=window):
             return ties == "row_number" or _is_ordered(window)
-        case nodes.Dedup(changes=None):
+        case nodes.Dedup(changes=None) | nodes.Match():
             return True
         case nodes.Over():
             over = (call for each in operation.columns for call in each.expression.calls)

@@ -32,6 +32,7 @@ from headrace.core.testing.reference.keyed_steps import (
 )
 from headrace.core.testing.reference.lookup_tables import look_up_rows
 from headrace.core.testing.reference.loops import run_rounds
+from headrace.core.testing.reference.matches import match_rows
 from headrace.core.testing.reference.over import compute_over
 from headrace.core.testing.reference.process_classes import FAILED, run_process
 from headrace.core.testing.reference.rows import Rows, TimedRow, Value, convert_time, evaluate
@@ -132,12 +133,12 @@ class StepInterpreter:
     def _drop_late_rows(self, rows: Rows, late_to: str | None) -> Rows:
         """Return the rows that are not behind the watermark; the others are a side output."""
         is_late = self.course.timeline.is_late
-        self._add_late_rows([row for row in rows if is_late(row)], late_to)
+        self._add_side_output([row for row in rows if is_late(row)], late_to)
         return [row for row in rows if not is_late(row)]
 
-    def _add_late_rows(self, rows: Rows, late_to: str | None) -> None:
-        if late_to is not None:
-            self.side_outputs[late_to] = rows
+    def _add_side_output(self, rows: Rows, name: str | None) -> None:
+        if name is not None:
+            self.side_outputs[name] = rows
 
     def _add_dead_letters(self, failed: Rows) -> None:
         _add_dead_letters(self.step, failed, self.side_outputs)
@@ -182,6 +183,8 @@ class StepInterpreter:
                 rows = self._drop_late_rows(rows, operation.late_to)
                 groups = group_rows(operation.key, rows)
                 return (row for _, members in groups for row in compute_over(operation, members))
+            case nodes.Match():
+                return self._match(operation, rows)
             case nodes.Process():
                 found = run_process(operation.body, group_rows(operation.key, rows))
                 self.side_outputs |= _collect_outputs(self.step, operation.body, found)
@@ -192,6 +195,13 @@ class StepInterpreter:
                 added = {f.name: values.get(f.name) for f in operation.added_columns}
                 return [replace(row, values={**row.values, **added}) for row in rows]
         raise AssertionError(f"no meaning of {operation}")
+
+    def _match(self, operation: nodes.Match, rows: Rows) -> Rows:
+        """Find the matches of a pattern in the rows of each key."""
+        rows = self._drop_late_rows(rows, operation.late_to)
+        found = [match_rows(operation, *group) for group in group_rows(operation.key, rows)]
+        self._add_side_output([row for _, some in found for row in some], operation.incomplete_to)
+        return [row for some, _ in found for row in some]
 
     def _apply_in_windows(self, operation: nodes.WindowedOperation, rows: Rows) -> Rows:
         """Apply an operation to the rows of each key and window."""
@@ -206,7 +216,7 @@ class StepInterpreter:
             case nodes.Top():
                 results = list(find_top_rows(operation, rows, self.course, late_rows))
         if operation.window is not None:
-            self._add_late_rows(late_rows, operation.window.late_to)
+            self._add_side_output(late_rows, operation.window.late_to)
         return results
 
 

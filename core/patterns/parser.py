@@ -13,7 +13,7 @@ Tests: tests/core/patterns/test_parser.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.patterns.pattern import (
@@ -179,7 +179,12 @@ class _Parser:
             raise self._error('")"')
         self._depth -= 1
         span = start.span.extend_to(self._take().span)
-        return Group(alternatives, span, self._parse_quantifier())
+        group = Group(alternatives, span, self._parse_quantifier())
+        if not group.quantifier.is_single and any(map(can_be_empty, alternatives)):
+            message = f"pattern: {group} repeats a group that may have no row"
+            hint = "one of its parts must have a row: (a b?)* instead of (a? b?)*"
+            raise ExpressionError(message, span, hint)
+        return group
 
     def _parse_quantifier(self) -> Quantifier:
         token = self._token
@@ -225,10 +230,11 @@ def _check_negations(elements: list[Element], *, is_outermost: bool) -> None:
             hint = f"write what comes before: a -> {negation}"
             raise ExpressionError(message, negation.span, hint)
         following = elements[at + 1].part if at + 1 < len(elements) else None
-        if isinstance(following, Negation):
+        second = next(_find_first_negations(elements[at + 1 :]), None)
+        if second is not None:
             message = f"pattern: {negation} is followed by another not"
             hint = "one variable whose condition has `or` stands for both"
-            raise ExpressionError(message, following.span, hint)
+            raise ExpressionError(message, second.span, hint)
         if following is None and not is_outermost:
             message = f"pattern: {negation} is at the end of a group"
             raise ExpressionError(message, negation.span, "put it behind the group")
@@ -236,6 +242,19 @@ def _check_negations(elements: list[Element], *, is_outermost: bool) -> None:
             message = f"pattern: {following}, which may be left out, follows {negation}"
             hint = f"name what ends the wait for {negation.name}, or write two alternatives"
             raise ExpressionError(message, following.span, hint)
+
+
+def _find_first_negations(elements: Iterable[Element]) -> Iterator[Negation]:
+    """Yield the negations before which there need not be a row."""
+    for element in elements:
+        match element.part:
+            case Negation() as negation:
+                yield negation
+            case Group(alternatives=alternatives):
+                for sequence in alternatives:
+                    yield from _find_first_negations(sequence.elements)
+        if not can_be_empty(element.part):
+            return
 
 
 def _check_variables(pattern: Pattern) -> None:

@@ -142,11 +142,12 @@ class Matcher:
         moved, count = list[tuple[Run, list[Thread]]](), 0
         made = list[Run]()
         for run in runs:
-            forks = list[list[Thread]]()
-            threads = self._move_threads(run, row, fits, forks)
-            count += len(threads) + sum(map(len, forks))
+            fork = list[Thread]()
+            threads = self._move_threads(run, row, fits, fork)
+            count += len(threads) + len(fork)
             moved.append((run, threads))
-            made += (Run(run.start, each) for each in forks)
+            if fork:
+                made.append(Run(run.start, fork))
         if fits & self.start.mask:
             threads = self._start_threads(row, fits)
             if threads:
@@ -207,10 +208,8 @@ class Matcher:
         waiting = following[:-1] if accepts else following
         return self._intern(waiting) if waiting else None, accepts
 
-    def _move_threads(
-        self, run: Run, row: Row, fits: int, forks: list[list[Thread]]
-    ) -> list[Thread]:
-        """Return the threads that a row makes of those of a run; `forks` takes other runs."""
+    def _move_threads(self, run: Run, row: Row, fits: int, fork: list[Thread]) -> list[Thread]:
+        """Return the threads that a row makes of those of a run; `fork` takes those of another."""
         threads = list[Thread]()
         for thread in run.threads:
             history, options = thread
@@ -221,11 +220,13 @@ class Matcher:
             if move.is_idle:
                 threads.append(thread)
                 continue
-            if self._apply_move(move, history, row, threads, forks):
+            if self._apply_move(move, history, row, threads, fork):
                 break
-        if len(threads) > 1 and not self._crossed:
-            return _drop_repeated(threads)
-        return threads
+        if self._crossed:
+            return threads
+        if len(fork) > 1:
+            fork[:] = _drop_repeated(fork)
+        return _drop_repeated(threads) if len(threads) > 1 else threads
 
     def _apply_move(
         self,
@@ -233,7 +234,7 @@ class Matcher:
         history: History,
         row: Row,
         threads: list[Thread],
-        forks: list[list[Thread]],
+        fork: list[Thread],
     ) -> bool:
         """Add the threads of a move; whether one of them is accepted, so that no more count."""
         for step in move.steps:
@@ -242,9 +243,8 @@ class Matcher:
                 continue
             position, is_optional = step
             if is_optional and self._forks:
-                fork = list[Thread]()
-                self._take(position, history, row, fork)
-                forks.append(fork)
+                if not fork or fork[-1][1] is not None:
+                    self._take(position, history, row, fork)
             elif self._take(position, history, row, threads):
                 return True
         return False
@@ -296,16 +296,18 @@ class Matcher:
             is_idle = waiting == options.options
             return Move((self._intern(waiting),) if waiting else (), is_idle)
         if all(option.sign == "every" for option in taken.values()):
+            ends = waiting[:1] if waiting and waiting[0].position == END else ()
+            sets = [self._intern(each) if each else None for each in (ends, waiting[len(ends) :])]
             takes = [(position, True) for position in taken]
-            rest = (self._intern(waiting),) if waiting else ()
-            return Move((*takes, *rest), is_idle=False)
-        steps = list[tuple[int, bool] | OptionSet]()
+            steps = (sets[0], *takes, sets[1])
+            return Move(tuple(each for each in steps if each is not None), is_idle=False)
+        found = list[tuple[int, bool] | OptionSet]()
         for option in left:
             if option.position == END:
-                steps.append(self._intern((option,)))
+                found.append(self._intern((option,)))
             elif taken.pop(option.position, None) is not None:
-                steps.append((option.position, False))
-        return Move(tuple(steps), is_idle=False)
+                found.append((option.position, False))
+        return Move(tuple(found), is_idle=False)
 
     def _end_run(
         self, runs: list[Run], run: Run, time_us: int | None, decisions: list[Decision]

@@ -6,7 +6,7 @@ part is tried with the row; where that leads to no match, the next part is tried
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import TypeAlias
@@ -24,8 +24,8 @@ from headrace.core.types.lazy_dataclass import dataclass
 NEVER_US = (1 << 63) - 1
 """The time at which the input ends."""
 
-Then: TypeAlias = "Callable[[int, frozenset[str]], Iterator[Follower]]"
-"""Lists what may follow after a number of rows, if no row of these variables comes before it."""
+Then: TypeAlias = "Callable[[frozenset[str]], Iterator[Follower]]"
+"""Lists what may follow a row, if no row of these variables comes before it."""
 Taken: TypeAlias = "tuple[tuple[str, int], ...]"
 """The rows of a match so far, by their places: the variable of each."""
 
@@ -46,34 +46,46 @@ class Follower:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """One way to match rows, and how it ended."""
+
+    taken: Taken
+    left: frozenset[int]
+    """Those of its rows that `=>` could have left to others."""
+    ended_us: int
+    """The time of the last row that it looked at, or its deadline."""
+    is_complete: bool
+    ran_out: bool = False
+    """Whether it still waited when its time had passed."""
+    completed_at: int = NEVER_US
+    """The place of the row that completed it."""
+
+    def gives_up(self, other: Attempt) -> bool:
+        """Whether a less preferred attempt was still the same run when this one was complete."""
+        at = self.completed_at
+        before = {each for each in other.left if each < at}
+        return self.is_complete and self.left == before | (other.left & self.left & {at})
+
+
+@dataclass(frozen=True)
 class FoundMatch:
     """The rows of a match, and the time at which nothing could change it any more."""
 
     taken: Taken
     decided_us: int
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The matches that a choice leads to, the preferred one first."""
-
-    matches: tuple[FoundMatch, ...]
-    decided_us: int
-    """The time of the last row, or the deadline, that was looked at."""
-    ran_out: Taken | None = None
-    """The rows of the preferred attempt that still waited when its time had passed."""
+    is_complete: bool
 
 
 def list_first(pattern: Pattern) -> Iterator[Follower]:
     """Yield the variables that may take the first row."""
-    yield from _list_group(pattern.alternatives, "next", _list_end, 0, frozenset())
+    yield from _list_group(pattern.alternatives, "next", _list_end, frozenset())
 
 
-def _list_end(rows: int, forbidden: frozenset[str]) -> Iterator[Follower]:
+def _list_end(forbidden: frozenset[str]) -> Iterator[Follower]:
     yield Follower(None, "next", forbidden, _list_nothing)
 
 
-def _list_nothing(rows: int, forbidden: frozenset[str]) -> Iterator[Follower]:
+def _list_nothing(forbidden: frozenset[str]) -> Iterator[Follower]:
     yield from ()
 
 
@@ -81,48 +93,53 @@ def _list_group(
     alternatives: Sequence[PatternSequence],
     sign: Sign,
     then: Then,
-    rows: int,
     forbidden: frozenset[str],
 ) -> Iterator[Follower]:
     for sequence in alternatives:
         following = then
         for element in reversed(sequence.elements):
-            following = partial(_list_part, element.part, element.sign or sign, following)
-        yield from following(rows, forbidden)
+            following = partial(_list_part, element.part, element.sign, sign, following)
+        yield from following(forbidden)
 
 
 def _list_part(
-    part: Part, sign: Sign, then: Then, rows: int, forbidden: frozenset[str]
+    part: Part,
+    own_sign: Sign | None,
+    outer_sign: Sign,
+    then: Then,
+    forbidden: frozenset[str],
 ) -> Iterator[Follower]:
+    """Yield what begins a part; the first one of a group has the sign before the group."""
     if isinstance(part, Negation):
-        yield from then(rows, forbidden | {part.name})
+        yield from then(forbidden | {part.name})
     else:
-        yield from _repeat(part, sign, then, 0, None, rows, forbidden)
+        signs = (own_sign or outer_sign, own_sign or "next")
+        yield from _repeat(part, signs, then, 0, forbidden)
 
 
 def _repeat(
     part: Variable | Group,
-    sign: Sign,
+    signs: tuple[Sign, Sign],
     then: Then,
     repeated: int,
-    begun: int | None,
-    rows: int,
     forbidden: frozenset[str],
 ) -> Iterator[Follower]:
-    """Yield what follows after some repetitions, of which the last one began after `begun` rows."""
+    """Yield what follows after some repetitions.
+
+    `signs` are the one before the first repetition, and the one before the others.
+    """
+    sign = signs[repeated > 0]
     least, most = part.quantifier.minimum, part.quantifier.maximum
-    if repeated > least and begun == rows:
-        return  # a repetition without rows that need not be is none
-    again = partial(_repeat, part, sign, then, repeated + 1, rows)
+    again = partial(_repeat, part, signs, then, repeated + 1)
     if part.quantifier.is_reluctant and repeated >= least:
-        yield from then(rows, forbidden)
+        yield from then(forbidden)
     if most is None or repeated < most:
         if isinstance(part, Variable):
             yield Follower(part.name, sign, forbidden, again)
         else:
-            yield from _list_group(part.alternatives, sign, again, rows, forbidden)
+            yield from _list_group(part.alternatives, sign, again, forbidden)
     if not part.quantifier.is_reluctant and repeated >= least:
-        yield from then(rows, forbidden)
+        yield from then(forbidden)
 
 
 @dataclass()
@@ -142,26 +159,23 @@ class MatchFinder:
             for each in conditions
         }
 
-    def find(self) -> Iterator[tuple[FoundMatch, bool]]:
-        """Yield the matches, and the attempts that ran out of time: those are not complete."""
-        is_alone = self.operation.after_match.rule in ("next", "none")
+    def find(self) -> Iterator[FoundMatch]:
+        """Yield the matches, and the partial ones that ran out of time."""
+        rule = self.operation.after_match.rule
         at, before_us = 0, -NEVER_US
         while at < len(self.rows):
-            outcome = self.start(at)
-            matches = outcome.matches if self.finds_all else outcome.matches[:1]
-            least_us = -NEVER_US if is_alone else before_us
-            for each in matches:
-                yield replace(each, decided_us=max(each.decided_us, least_us)), True
-            if not matches and outcome.ran_out is not None:
-                yield FoundMatch(outcome.ran_out, max(outcome.decided_us, least_us)), False
-            decided_us = matches[0].decided_us if matches else outcome.decided_us
-            before_us = max(before_us, decided_us)
-            at = self._find_next_start(at, matches[0].taken) if matches else at + 1
-
-    def start(self, at: int) -> Outcome:
-        """Return the matches that begin with a row."""
-        first = [each for each in list_first(self.operation.pattern) if self._fits(each, at, ())]
-        return self._choose(first, at, ())
+            attempts = self._start(at)
+            if rule == "none":
+                yield from _choose_for_each_run(attempts)
+                at += 1
+                continue
+            found, decided_us = _choose_preferred(attempts)
+            # A match waits for what begins before it, which might skip its first row.
+            before_us = decided_us if rule == "next" else max(before_us, decided_us)
+            if found is not None:
+                yield replace(found, decided_us=before_us)
+            is_match = found is not None and found.is_complete
+            at = self._find_next_start(at, found.taken) if found and is_match else at + 1
 
     def _find_next_start(self, start: int, taken: Taken) -> int:
         """Return the place of the first row that the next match may begin with."""
@@ -176,50 +190,67 @@ class MatchFinder:
                 return max(of_variable[-1], start + 1)
         return start + 1
 
-    def _advance(self, followers: Sequence[Follower], taken: Taken, at: int) -> Outcome:
-        """Return the matches of an attempt whose next row is that at a place."""
+    def _start(self, at: int) -> Iterator[Attempt]:
+        """Yield the attempts that begin with a row, the preferred ones first."""
+        for each in list_first(self.operation.pattern):
+            if self._fits(each, at, ()):
+                yield from self._take(each, at, (), frozenset())
+
+    def _take(
+        self, follower: Follower, at: int, taken: Taken, left: frozenset[int]
+    ) -> Iterator[Attempt]:
+        assert follower.variable is not None
+        now = (*taken, (follower.variable, at))
+        followers = list[Follower]()
+        for each in follower.then(frozenset()):
+            followers.append(each)
+            if each.is_end and not each.forbidden:
+                break  # the end is preferred to what comes after it
+        yield from self._advance(followers, now, left, at + 1)
+
+    def _advance(
+        self, followers: Sequence[Follower], taken: Taken, left: frozenset[int], at: int
+    ) -> Iterator[Attempt]:
+        """Yield the attempts whose next row is that at a place."""
         while followers:
-            seen_us = self._get_time(at - 1)
+            ends = [each for each in followers if each.is_end]
+            completed_at = NEVER_US
+            if any(not each.forbidden for each in ends):
+                completed_at = taken[-1][1]  # what may follow has only delayed it
             if followers[0].is_end and not followers[0].forbidden:
-                return Outcome((FoundMatch(taken, seen_us),), seen_us)
+                seen_us = self._get_time(at - 1)
+                yield Attempt(taken, left, seen_us, True, completed_at=completed_at)
+                return
             if not self._is_in_time(at, taken):
                 deadline_us = self._get_deadline(taken)
-                if any(each.is_end for each in followers):
-                    return Outcome((FoundMatch(taken, deadline_us),), deadline_us)
-                return Outcome((), deadline_us, taken)
+                yield Attempt(taken, left, deadline_us, bool(ends), not ends, completed_at)
+                return
             alive = [each for each in followers if not self._is_forbidden(each, at, taken)]
             if any(self._fits(each, at, taken) for each in alive):
-                return self._choose(alive, at, taken)
+                yield from self._choose(alive, taken, left, at)
+                return
             followers = [each for each in alive if each.is_end or each.sign != "next"]
             at += 1
-        return Outcome((), self._get_time(at - 1))
+        yield Attempt(taken, left, self._get_time(at - 1), is_complete=False)
 
-    def _choose(self, followers: Sequence[Follower], at: int, taken: Taken) -> Outcome:
-        """Try all that fits a row, in order, until one leads to a match."""
+    def _choose(
+        self, followers: Sequence[Follower], taken: Taken, left: frozenset[int], at: int
+    ) -> Iterator[Attempt]:
+        """Yield the attempts of all that fits a row, in order."""
         fitting = [each for each in followers if self._fits(each, at, taken)]
-        forks = bool(taken) and all(each.sign == "every" for each in fitting)
-        tried: list[Outcome] = []
-        for each in followers:
-            if each in fitting:
-                assert each.variable is not None
-                now = (*taken, (each.variable, at))
-                tried.append(self._advance([*each.then(len(now), frozenset())], now, at + 1))
-            elif each.is_end and not (forks and tried):
-                tried.append(self._advance([each], taken, at + 1))
-                forks = forks and not tried[-1].matches
-            if tried and tried[-1].matches:
-                break
-        taking = _join(tried, self._get_time(at), apart=False)
-        if not forks or (taking.matches and not self.finds_all):
-            return taking
+        if any(each.sign != "every" for each in fitting):
+            for each in followers:
+                if each in fitting:
+                    yield from self._take(each, at, taken, left)
+                elif each.is_end:
+                    yield from self._advance([each], taken, left, at + 1)
+            return
+        if followers[0].is_end:
+            yield from self._advance(followers[:1], taken, left, at + 1)
+        for each in fitting:
+            yield from self._take(each, at, taken, left | {at})
         waiting = [each for each in followers if each.is_end or each.sign != "next"]
-        leaving = self._advance(waiting, taken, at + 1)
-        return _join([taking, leaving], self._get_time(at), apart=self.finds_all)
-
-    @property
-    def finds_all(self) -> bool:
-        """Whether each row that a variable behind `=>` may take is a match of its own."""
-        return self.operation.after_match.rule == "none"
+        yield from self._advance(waiting, taken, left, at + 1)
 
     def _get_time(self, at: int) -> int:
         time = self.rows[at].time
@@ -254,18 +285,32 @@ class MatchFinder:
         return self.tested[tested]
 
 
-def _join(tried: Sequence[Outcome], seen_us: int, *, apart: bool) -> Outcome:
-    """Return the outcome of several choices.
+def _choose_preferred(attempts: Iterable[Attempt]) -> tuple[FoundMatch | None, int]:
+    """Return the first complete attempt, else the first one that ran out; and the time of that."""
+    decided_us, ran_out = -NEVER_US, None
+    for each in attempts:
+        decided_us = max(decided_us, each.ended_us)
+        if each.is_complete:
+            return FoundMatch(each.taken, decided_us, is_complete=True), decided_us
+        if each.ran_out and ran_out is None:
+            ran_out = each
+    if ran_out is None:
+        return None, decided_us
+    return FoundMatch(ran_out.taken, decided_us, is_complete=False), decided_us
 
-    Unless they are apart from each other, a match waits until those before it can have none.
-    """
-    found: list[FoundMatch] = []
-    for each in tried:
-        least_us = -NEVER_US if apart else seen_us
-        found += [replace(m, decided_us=max(m.decided_us, least_us)) for m in each.matches]
-        seen_us = max(seen_us, each.decided_us)
-    ran_out = next((each.ran_out for each in tried if each.ran_out is not None), None)
-    return Outcome(tuple(found), seen_us, ran_out)
+
+def _choose_for_each_run(attempts: Iterable[Attempt]) -> Iterator[FoundMatch]:
+    """Yield the preferred match of each set of rows that `=>` could have left to others."""
+    runs: dict[frozenset[int], list[Attempt]] = {}
+    known: list[Attempt] = []
+    for each in attempts:
+        if not any(before.gives_up(each) for before in known):
+            runs.setdefault(each.left, []).append(each)
+        known.append(each)
+    for run in runs.values():
+        found, _ = _choose_preferred(run)
+        if found is not None:
+            yield found
 
 
 def compute_over_match(

@@ -31,7 +31,7 @@ History: TypeAlias = "tuple[History | None, int, Row]"
 Thread: TypeAlias = "tuple[History, OptionSet | None]"
 """A history and the options for its next row; None: it is accepted."""
 
-RowTest: TypeAlias = Callable[[int, History, Row], bool]
+RowTest: TypeAlias = "Callable[[int, History | None, Row], bool]"
 """Tests a row for a variable whose condition reads the rows matched before it."""
 
 SkipRule: TypeAlias = Literal["past_last", "next", "first", "last", "none"]
@@ -267,6 +267,8 @@ class Matcher:
         for option in self.start.options:
             if not fits >> option.variable & 1 or option.position in taken:
                 continue
+            if option.variable in self._crossed and not self._is_true(option.variable, None, row):
+                continue
             taken.add(option.position)
             if self._take(option.position, None, row, threads):
                 break
@@ -275,14 +277,16 @@ class Matcher:
     def _find_move(self, options: OptionSet, history: History, row: Row, fits: int) -> Move:
         fits &= options.mask
         for variable in options.crossed:
-            if fits >> variable & 1:
-                assert self._test is not None, "there is a test for crossed variables"
-                if not self._test(variable, history, row):
-                    fits ^= 1 << variable
+            if fits >> variable & 1 and not self._is_true(variable, history, row):
+                fits ^= 1 << variable
         move = options.moves.get(fits)
         if move is None:
             move = options.moves[fits] = self._build_move(options, fits)
         return move
+
+    def _is_true(self, variable: int, history: History | None, row: Row) -> bool:
+        assert self._test is not None, "there is a test for crossed variables"
+        return self._test(variable, history, row)
 
     def _build_move(self, options: OptionSet, fits: int) -> Move:
         """Return what a row that fits these variables makes of a thread."""

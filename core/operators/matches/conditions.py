@@ -69,7 +69,7 @@ class RowConditions:
         fitting = rows.select(fits.alias("fits")).to_series()
         return fitting if len(fitting) == rows.height else fitting.new_from_index(0, rows.height)
 
-    def test_crossed(self, variable: int, history: History, row: Row) -> bool:
+    def test_crossed(self, variable: int, history: History | None, row: Row) -> bool:
         """Test a row for a crossed variable, after the rows matched before it."""
         return self._tests[variable](history, row) is True
 
@@ -107,7 +107,7 @@ def _build_test(condition: MatchCondition, columns: MatchedRowColumns) -> ValueF
     return build_value_function(condition.value.finish, values) or _FrameTest(condition, columns)
 
 
-def _get_value(at: int, history: History, row: Row) -> Any:
+def _get_value(at: int, history: History | None, row: Row) -> Any:
     return row[at]
 
 
@@ -164,7 +164,7 @@ class _FrameTest:
         self._columns = columns
         self._finish = to_expr(condition.value.finish).alias("fits")
 
-    def __call__(self, history: History, row: Row) -> bool | None:
+    def __call__(self, history: History | None, row: Row) -> bool | None:
         """Test a row after these matched rows."""
         matched = self._columns.build_frame([history])
         state = compute_partial_states(matched, (), self._calls)

@@ -41,7 +41,7 @@ class MatchedRowColumns:
         columns = (rows[name] for name in self.types)
         return [column.cast(to_physical_type(column.dtype)).to_list() for column in columns]
 
-    def build_frame(self, histories: Iterable[History]) -> pl.DataFrame:
+    def build_frame(self, histories: Iterable[History | None]) -> pl.DataFrame:
         """Return the rows of matches, with the number of the match, the variable and the order."""
         import polars as pl
 

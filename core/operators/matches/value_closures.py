@@ -41,7 +41,7 @@ from headrace.core.types.data_types import (
     to_polars,
 )
 
-ValueFunction: TypeAlias = Callable[[History, Row], Any]
+ValueFunction: TypeAlias = "Callable[[History | None, Row], Any]"
 """The value of an expression for a tested row, after these matched rows."""
 
 _BITS: Mapping[Type, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
@@ -135,7 +135,7 @@ def _build_call(name: str, call: FunctionCall, parts: list[ValueFunction]) -> Va
     return None
 
 
-def _and(left: Any, right: ValueFunction, history: History, row: Row) -> bool | None:
+def _and(left: Any, right: ValueFunction, history: History | None, row: Row) -> bool | None:
     if left is False:
         return False
     other = right(history, row)
@@ -144,7 +144,7 @@ def _and(left: Any, right: ValueFunction, history: History, row: Row) -> bool | 
     return None if left is None or other is None else True
 
 
-def _or(left: Any, right: ValueFunction, history: History, row: Row) -> bool | None:
+def _or(left: Any, right: ValueFunction, history: History | None, row: Row) -> bool | None:
     if left is True:
         return True
     other = right(history, row)
@@ -158,7 +158,7 @@ def _build_comparison(
 ) -> ValueFunction:
     compare = _COMPARISONS[name]
 
-    def compute(history: History, row: Row) -> bool | None:
+    def compute(history: History | None, row: Row) -> bool | None:
         one, other = left(history, row), right(history, row)
         if one is None or other is None:
             return None
@@ -184,7 +184,7 @@ def _build_arithmetic(
         return None
     half = 1 << (bits - 1) if bits else 0
 
-    def calculate(history: History, row: Row) -> Any:
+    def calculate(history: History | None, row: Row) -> Any:
         one, other = left(history, row), right(history, row)
         if one is None or other is None:
             return None

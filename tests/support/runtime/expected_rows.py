@@ -24,6 +24,7 @@ from headrace.core.coordination.messages import CheckpointFailed
 from headrace.core.job.job import JobOutcome
 from headrace.core.plan import nodes
 from headrace.core.testing.reference.interpreter import interpret
+from headrace.core.testing.reference.rows import Rows
 from headrace.core.testing.reference.timeline import AT_ONCE, Timeline
 from headrace.core.types.elements import DELETE
 from tests.support.reference import random_pipelines, random_tables
@@ -143,14 +144,25 @@ def compare(
     timeline: Timeline = AT_ONCE,
 ) -> None:
     """Hold what came out to what the plan means of the rows that came."""
-    wanted = interpret(plan, came, timeline=timeline)["out"]
-    sink = plan.part("out")
+    _compare_sink(plan, "out", memory, interpret(plan, came, timeline=timeline)["out"])
+
+
+def compare_sinks(plan: nodes.Plan, memory: InMemoryData, came: Mapping[str, Splits]) -> None:
+    """Hold what came out of each sink to what the plan means of the rows that came."""
+    wanted = interpret(plan, came)
+    for part in plan:
+        if isinstance(part, nodes.Sink):
+            _compare_sink(plan, part.name, memory, wanted[part.name])
+
+
+def _compare_sink(plan: nodes.Plan, name: str, memory: InMemoryData, wanted: Rows) -> None:
+    sink = plan.part(name)
     assert isinstance(sink, nodes.Sink)
     stream = plan.streams[sink.input]
     names = stream.schema.names
-    assert ended(memory, stream.kind, names) == Counter(
-        shown(row.values[name] for name in names) for row in wanted
-    )
+    found = ended(memory, stream.kind, names, name)
+    expected = Counter(shown(row.values[name] for name in names) for row in wanted)
+    assert found == expected, f"{name}: not {found - expected} but {expected - found}"
 
 
 def compare_firings(

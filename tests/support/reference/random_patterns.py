@@ -1,0 +1,180 @@
+"""Random patterns over the rows of `random_pipelines`, and steps with them, drawn by Hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from headrace.core.expressions.typed import ExpressionError
+from headrace.core.patterns.automaton import Automaton, build_automaton
+from headrace.core.patterns.parser import parse_pattern
+from headrace.core.patterns.pattern import Pattern
+from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
+
+DEPTH = 4
+"""The largest number of groups inside each other, the pattern itself included."""
+VARIABLES = ("a", "b", "c", "d", "e", "f", "g", "h")
+QUANTIFIERS = ("", "", "", "", "?", "*", "+", "{2}", "{1,2}", "{2,}", "??", "+?", "*?", "{0,2}?")
+SIGNS = (" ", " ", " -> ", " -> ", " => ")
+
+PLAIN = ("v > 0", "v <= 0", "v >= -1", "s = 'a'", "s is null or v > 2", "v % 2 = 0", "x > 0")
+"""Conditions over the tested row."""
+CROSSED = (
+    "v >= {}.v",
+    "v > last({}.v, 0)",
+    "v <> first({}.v)",
+    "count({}) < 2",
+    "sum({}.v) + v < 6",
+    "avg({}.v) <= v",
+    "min({}.v) < v or s = ''",
+    "max({}.x) >= x",
+    "at < {}.at + interval 4 seconds",
+    "s = {}.s and count(*) < 5",
+)
+"""Conditions that read the rows of a variable before the tested one."""
+COLUMNS = (
+    "count({})",
+    "sum({}.v)",
+    "first({}.s)",
+    "{}.v",
+    "min({}.v) + max({}.v)",
+    "avg({}.v)",
+    "last({}.v, 7)",
+    "count({}.s) + count(*)",
+    "first({}.at)",
+)
+COUNTED = (
+    "  per_second:\n    from: step\n    window: {tumble: 1s, late_to: late_matches}\n"
+    "    aggregate: {n: count(*), last: max(match_end)}\n"
+    "  ends: {from: unfinished, window: {tumble: 1s}, aggregate: {n: count(*)}}\n",
+    "  counted: {from: per_second, memory: {data: counted}}\n"
+    "  late: {from: late_matches, memory: {data: late}}\n"
+    "  ended: {from: ends, memory: {data: ended}}\n",
+)
+"""Steps and sinks that depend on the event times of matches."""
+KEYS = ("key: k", "key: k", "key: [k, s]", "key: {j: v % 2}", "key: {y: x}")
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> str:
+    """Draw the text of a pattern."""
+    names = list(VARIABLES[: draw(st.sampled_from([2, 3, 4, 8]))])
+    text = _draw_alternatives(draw, names, DEPTH - 1)
+    try:
+        automaton = build_automaton(parse_pattern(text))
+    except ExpressionError:  # two negations in a row, or no part that must have a row
+        assume(False)
+    reached = {automaton.variables[position] for position in automaton.find_reached()}
+    assume(len(reached) == len(set(automaton.variables)))
+    return text
+
+
+def _draw_alternatives(draw: st.DrawFn, names: list[str], depth: int) -> str:
+    count = draw(st.sampled_from([1, 1, 1, 2, 2, 3]))
+    sequences = [_draw_sequence(draw, names, depth) for _ in range(count) if names]
+    return " | ".join(sequences)
+
+
+def _draw_sequence(draw: st.DrawFn, names: list[str], depth: int) -> str:
+    text = _draw_part(draw, names, depth)
+    for _ in range(draw(st.sampled_from([0, 1, 1, 2]))):
+        if names and draw(st.integers(0, 4)) == 0:
+            text += f" -> not {names.pop(0)}"
+        if names:
+            text += draw(st.sampled_from(SIGNS)) + _draw_part(draw, names, depth)
+    return text
+
+
+def _draw_part(draw: st.DrawFn, names: list[str], depth: int) -> str:
+    quantifier = draw(st.sampled_from(QUANTIFIERS))
+    if depth and len(names) > 1 and draw(st.integers(0, 2)) == 0:
+        return f"({_draw_alternatives(draw, names, depth - 1)}){quantifier}"
+    return names.pop(0) + quantifier
+
+
+@st.composite
+def clauses(draw: st.DrawFn, conditions: Sequence[str] = CROSSED) -> list[str]:
+    """Draw the clauses of a step that matches a pattern."""
+    text = draw(patterns())
+    pattern = parse_pattern(text)
+    automaton = build_automaton(pattern)
+    define = [
+        f'{name}: "{condition}"'
+        for name in pattern.names
+        if (condition := _draw_condition(draw, pattern, automaton, name, conditions))
+    ]
+    match = [f'pattern: "{text}"', f"define: {{{', '.join(define)}}}" if define else ""]
+    match += [_draw_within(draw, text, pattern), _draw_after(draw, pattern, automaton)]
+    if draw(st.integers(0, 4)) == 0:
+        match.append("all_rows: true")
+    else:
+        emitted = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True))
+        columns = (each.replace("{}", draw(_names(pattern))) for each in emitted)
+        shown = (f'e{at}: "{column}"' for at, column in enumerate(columns))
+        match.append(f"emit: {{{', '.join(shown)}}}")
+    match.append("incomplete_to: unfinished")
+    lines = "".join(f"      {each}\n" for each in match if each)
+    return [draw(st.sampled_from(KEYS)), f"match:\n{lines}"]
+
+
+def _names(pattern: Pattern) -> st.SearchStrategy[str]:
+    return st.sampled_from(pattern.variables)
+
+
+def _draw_condition(
+    draw: st.DrawFn,
+    pattern: Pattern,
+    automaton: Automaton,
+    name: str,
+    crossed: Sequence[str],
+) -> str:
+    """Draw the condition of a variable; without one it fits any row."""
+    earlier = sorted(automaton.find_earlier(pattern.names.index(name)))
+    kind = draw(st.integers(0, 9))
+    if earlier and crossed and kind >= 7:
+        other = pattern.names[draw(st.sampled_from(earlier))]
+        return draw(st.sampled_from(crossed)).replace("{}", other)
+    return draw(st.sampled_from(PLAIN)) if kind else ""
+
+
+def _draw_within(draw: st.DrawFn, text: str, pattern: Pattern) -> str:
+    """Draw the longest time of a match; none where a match cannot wait."""
+    is_strict = not ({"->", "=>"} & {*text.split()}) and not pattern.negated
+    times = ["", ""] * is_strict + ["2s", "5s", "12s", "60s"]
+    within = draw(st.sampled_from(times))
+    return f"within: {within}" if within else ""
+
+
+def _draw_after(draw: st.DrawFn, pattern: Pattern, automaton: Automaton) -> str:
+    starts = {pattern.names[option.variable] for option in automaton.start}
+    rules = ["past_last", "past_last", "next", "none", "none"]
+    rules += [
+        f"{{{rule}: {name}}}"
+        for rule in ("first", "last")
+        for name in pattern.variables
+        if starts != {name}
+    ]
+    return f"after_match: {draw(st.sampled_from(rules))}"
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> str:
+    """Draw a pipeline from `in` to `out`, `counted` and `partial`, all in memory.
+
+    `counted` has windows over the matches, so it depends on their event times. Without `within`
+    there is none: what only the end of the input decides has the time of an earlier row.
+    """
+    made = "".join(f"    {clause}\n" for clause in draw(clauses()))
+    counted = COUNTED if "within: " in made else ("", "")
+    return (
+        f"sources:\n  rows:\n    memory: {{data: in}}\n    schema: {SCHEMA}\n"
+        f"    event_time: at\n    watermark: {{delay: {SPREAD_S}s}}\n"
+        f"steps:\n  step:\n    from: rows\n{made}"
+        f"{counted[0]}"
+        "sinks:\n"
+        "  out: {from: step, memory: {data: out}}\n"
+        "  partial: {from: unfinished, memory: {data: partial}}\n"
+        f"{counted[1]}"
+    )

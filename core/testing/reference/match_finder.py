@@ -6,19 +6,14 @@ part is tried with the row; where that leads to no match, the next part is tried
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-import polars as pl
-
-from headrace.core.aggregates import ORDER, compute_partial_states
-from headrace.core.aggregates.calls import AggregateCall, AggregateExpression
 from headrace.core.patterns.pattern import Group, Negation, Part, Pattern, Sign, Variable
 from headrace.core.patterns.pattern import Sequence as PatternSequence
 from headrace.core.plan import nodes
-from headrace.core.testing.reference.rows import TimedRow, Value, build_frame, evaluate
 from headrace.core.types.lazy_dataclass import dataclass
 
 NEVER_US = (1 << 63) - 1
@@ -28,6 +23,8 @@ Then: TypeAlias = "Callable[[frozenset[str]], Iterator[Follower]]"
 """Lists what may follow a row, if no row of these variables comes before it."""
 Taken: TypeAlias = "tuple[tuple[str, int], ...]"
 """The rows of a match so far, by their places: the variable of each."""
+RowTest: TypeAlias = "Callable[[str, int, Taken], bool]"
+"""Whether the row at a place fits a variable, after the rows that the match has before it."""
 
 
 @dataclass(frozen=True)
@@ -144,26 +141,20 @@ def _repeat(
 
 @dataclass()
 class MatchFinder:
-    """Finds the matches in the rows of a key, which are in row order."""
+    """Finds the matches in rows, of which it knows the times and the variables that they fit."""
 
-    operation: nodes.Match
-    rows: Sequence[TimedRow]
-    plain: Mapping[str, Sequence[bool]] = field(default_factory=dict)
-    """For each variable whose condition reads the tested row only: the rows that fit."""
-    tested: dict[tuple[str, int, Taken], bool] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        conditions = (each for each in self.operation.conditions if not each.value.calls)
-        self.plain = {
-            each.variable: [value is True for value in evaluate(each.value.finish, self.rows)]
-            for each in conditions
-        }
+    pattern: Pattern
+    times_us: Sequence[int]
+    """In row order."""
+    within_us: int | None
+    after: nodes.AfterMatch
+    fits: RowTest
 
     def find(self) -> Iterator[FoundMatch]:
         """Yield the matches, and the partial ones that ran out of time."""
-        rule = self.operation.after_match.rule
+        rule = self.after.rule
         at, before_us = 0, -NEVER_US
-        while at < len(self.rows):
+        while at < len(self.times_us):
             attempts = self._start(at)
             if rule == "none":
                 yield from _choose_for_each_run(attempts)
@@ -179,7 +170,7 @@ class MatchFinder:
 
     def _find_next_start(self, start: int, taken: Taken) -> int:
         """Return the place of the first row that the next match may begin with."""
-        after = self.operation.after_match
+        after = self.after
         of_variable = [place for variable, place in taken if variable == after.variable]
         match after.rule:
             case "past_last":
@@ -192,7 +183,7 @@ class MatchFinder:
 
     def _start(self, at: int) -> Iterator[Attempt]:
         """Yield the attempts that begin with a row, the preferred ones first."""
-        for each in list_first(self.operation.pattern):
+        for each in list_first(self.pattern):
             if self._fits(each, at, ()):
                 yield from self._take(each, at, (), frozenset())
 
@@ -218,7 +209,7 @@ class MatchFinder:
             if any(not each.forbidden for each in ends):
                 completed_at = taken[-1][1]  # what may follow has only delayed it
             if followers[0].is_end and not followers[0].forbidden:
-                seen_us = self._get_time(at - 1)
+                seen_us = self.times_us[at - 1]
                 yield Attempt(taken, left, seen_us, True, completed_at=completed_at)
                 return
             if not self._is_in_time(at, taken):
@@ -231,7 +222,7 @@ class MatchFinder:
                 return
             followers = [each for each in alive if each.is_end or each.sign != "next"]
             at += 1
-        yield Attempt(taken, left, self._get_time(at - 1), is_complete=False)
+        yield Attempt(taken, left, self.times_us[at - 1], is_complete=False)
 
     def _choose(
         self, followers: Sequence[Follower], taken: Taken, left: frozenset[int], at: int
@@ -252,37 +243,20 @@ class MatchFinder:
         waiting = [each for each in followers if each.is_end or each.sign != "next"]
         yield from self._advance(waiting, taken, left, at + 1)
 
-    def _get_time(self, at: int) -> int:
-        time = self.rows[at].time
-        assert time is not None
-        return time
-
     def _get_deadline(self, taken: Taken) -> int:
-        within_us = self.operation.within_us
-        return NEVER_US if within_us is None else self._get_time(taken[0][1]) + within_us
+        if self.within_us is None:
+            return NEVER_US
+        return self.times_us[taken[0][1]] + self.within_us
 
     def _is_in_time(self, at: int, taken: Taken) -> bool:
         """Whether there is a row at this place, and it may be part of the match."""
-        return at < len(self.rows) and self._get_time(at) < self._get_deadline(taken)
+        return at < len(self.times_us) and self.times_us[at] < self._get_deadline(taken)
 
     def _fits(self, follower: Follower, at: int, taken: Taken) -> bool:
-        return follower.variable is not None and self._is_true(follower.variable, at, taken)
+        return follower.variable is not None and self.fits(follower.variable, at, taken)
 
     def _is_forbidden(self, follower: Follower, at: int, taken: Taken) -> bool:
-        return any(self._is_true(each, at, taken) for each in follower.forbidden)
-
-    def _is_true(self, variable: str, at: int, taken: Taken) -> bool:
-        """Whether the condition of a variable is true for a row after those that are taken."""
-        condition = self.operation.get_condition(variable)
-        if condition is None:
-            return True
-        if variable in self.plain:
-            return self.plain[variable][at]
-        tested = (variable, at, taken)
-        if tested not in self.tested:
-            value = compute_over_match(condition.value, self.rows, taken, self.rows[at].values)
-            self.tested[tested] = value is True
-        return self.tested[tested]
+        return any(self.fits(each, at, taken) for each in follower.forbidden)
 
 
 def _choose_preferred(attempts: Iterable[Attempt]) -> tuple[FoundMatch | None, int]:
@@ -311,25 +285,3 @@ def _choose_for_each_run(attempts: Iterable[Attempt]) -> Iterator[FoundMatch]:
         found, _ = _choose_preferred(run)
         if found is not None:
             yield found
-
-
-def compute_over_match(
-    expression: AggregateExpression,
-    rows: Sequence[TimedRow],
-    taken: Taken,
-    beside: Mapping[str, Value],
-) -> Value:
-    """Return the value of an expression over the rows of a match, beside columns of one row."""
-    members = [
-        TimedRow({**rows[at].values, nodes.VARIABLE: variable}, rows[at].time, rows[at].order)
-        for variable, at in taken
-    ]
-    results = {call.name: _aggregate(call, members) for call in expression.calls}
-    return evaluate(expression.finish, [TimedRow({**beside, **results}, None, ())])[0]
-
-
-def _aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> Value:
-    frame = build_frame(rows, [each.typed for each in call.all_inputs])
-    frame = frame.with_columns(pl.Series(ORDER, range(len(rows)), dtype=pl.Int64))
-    states = compute_partial_states(frame, (), (call,))
-    return states.select(call.finish()).to_series().to_list()[0]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime, timedelta
 
+import polars as pl
+
+from headrace.core.aggregates import ORDER, compute_partial_states
+from headrace.core.aggregates.calls import AggregateCall, AggregateExpression
 from headrace.core.api.window_classes import EPOCH
 from headrace.core.plan import nodes
 from headrace.core.testing.reference.match_finder import (
     NEVER_US,
     FoundMatch,
     MatchFinder,
-    compute_over_match,
+    Taken,
 )
-from headrace.core.testing.reference.rows import Rows, TimedRow, Value
+from headrace.core.testing.reference.rows import Rows, TimedRow, Value, build_frame, evaluate
+from headrace.core.types.lazy_dataclass import dataclass
 
 
 def match_rows(
@@ -21,9 +27,17 @@ def match_rows(
 ) -> tuple[Rows, Rows]:
     """Return the rows for the matches in the rows of a key, and those for incomplete matches."""
     rows = sorted(rows, key=lambda row: row.order)
+    conditions = MatchConditions(operation, rows)
+    finder = MatchFinder(
+        operation.pattern,
+        [row.time or 0 for row in rows],
+        operation.within_us,
+        operation.after_match,
+        conditions.test,
+    )
     complete: Rows = []
     incomplete: Rows = []
-    for number, found in enumerate(MatchFinder(operation, rows).find()):
+    for number, found in enumerate(finder.find()):
         # What only the end of the input decides has the time of its last row.
         time_us = found.decided_us
         if time_us == NEVER_US:
@@ -65,3 +79,56 @@ def _list_columns(
 
 def _to_timestamp(time_us: int) -> datetime:
     return EPOCH + timedelta(microseconds=time_us)
+
+
+@dataclass()
+class MatchConditions:
+    """The conditions of variables over rows."""
+
+    operation: nodes.Match
+    rows: Sequence[TimedRow]
+    plain: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    """For each variable whose condition reads the tested row only: the rows that fit."""
+    tested: dict[tuple[str, int, Taken], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        conditions = (each for each in self.operation.conditions if not each.value.calls)
+        self.plain = {
+            each.variable: [value is True for value in evaluate(each.value.finish, self.rows)]
+            for each in conditions
+        }
+
+    def test(self, variable: str, at: int, taken: Taken) -> bool:
+        """Whether a row fits a variable after those that are taken."""
+        condition = self.operation.get_condition(variable)
+        if condition is None:
+            return True
+        if variable in self.plain:
+            return self.plain[variable][at]
+        tested = (variable, at, taken)
+        if tested not in self.tested:
+            value = compute_over_match(condition.value, self.rows, taken, self.rows[at].values)
+            self.tested[tested] = value is True
+        return self.tested[tested]
+
+
+def compute_over_match(
+    expression: AggregateExpression,
+    rows: Sequence[TimedRow],
+    taken: Taken,
+    beside: Mapping[str, Value],
+) -> Value:
+    """Return the value of an expression over the rows of a match, beside columns of one row."""
+    members = [
+        TimedRow({**rows[at].values, nodes.VARIABLE: variable}, rows[at].time, rows[at].order)
+        for variable, at in taken
+    ]
+    results = {call.name: _aggregate(call, members) for call in expression.calls}
+    return evaluate(expression.finish, [TimedRow({**beside, **results}, None, ())])[0]
+
+
+def _aggregate(call: AggregateCall, rows: Sequence[TimedRow]) -> Value:
+    frame = build_frame(rows, [each.typed for each in call.all_inputs])
+    frame = frame.with_columns(pl.Series(ORDER, range(len(rows)), dtype=pl.Int64))
+    states = compute_partial_states(frame, (), (call,))
+    return states.select(call.finish()).to_series().to_list()[0]

@@ -106,7 +106,7 @@ def clauses(draw: st.DrawFn, conditions: Sequence[str] = CROSSED) -> list[str]:
         if (condition := _draw_condition(draw, pattern, automaton, name, conditions))
     ]
     match = [f'pattern: "{text}"', f"define: {{{', '.join(define)}}}" if define else ""]
-    match += [_draw_within(draw, text, pattern), _draw_after(draw, pattern, automaton)]
+    match += [_draw_within(draw, text), _draw_after(draw, pattern, automaton)]
     if draw(st.integers(0, 4)) == 0:
         match.append("all_rows: true")
     else:
@@ -139,9 +139,9 @@ def _draw_condition(
     return draw(st.sampled_from(PLAIN)) if kind else ""
 
 
-def _draw_within(draw: st.DrawFn, text: str, pattern: Pattern) -> str:
+def _draw_within(draw: st.DrawFn, text: str) -> str:
     """Draw the longest time of a match; none where a match cannot wait."""
-    is_strict = not ({"->", "=>"} & {*text.split()}) and not pattern.negated
+    is_strict = not ({"->", "=>"} & {*text.split()})
     times = ["", ""] * is_strict + ["2s", "5s", "12s", "60s"]
     within = draw(st.sampled_from(times))
     return f"within: {within}" if within else ""

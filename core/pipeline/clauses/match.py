@@ -49,7 +49,10 @@ class SkipReading(FieldReading):
         self.wanted = "past_last, next, {first: a}, {last: a} or none"
         of_variable = {
             "type": "object",
-            "properties": {key: name.json for key in SKIP_KEYS},
+            "properties": {
+                key: name.json | {"description": f"The {key} row of this variable."}
+                for key in SKIP_KEYS
+            },
             "additionalProperties": False,
             "minProperties": 1,
             "maxProperties": 1,
@@ -94,8 +97,8 @@ class MatchClause(DocumentModel):
     after_match: Annotated[Skip | None, SkipReading()] = Field(
         None,
         description="Where the next match may start: after the last row (`past_last`, the "
-        "default), after the first one (`next`), at the `first` or `last` row of a variable; `none` emits "
-        "all matches.",
+        "default), after the first one (`next`), at the `first` or `last` row of a variable; "
+        "`none` emits all matches.",
     )
     emit: Annotated[
         tuple[Assignment, ...] | None,

@@ -243,7 +243,7 @@ def test_each_state_that_is_wrong_is_reported_with_its_line(tmp_path: Path) -> N
         (
             "from: a, key: k, late_to: late, process: {python: wrong.py:Fine, returns: {k: int}}",
             TIMED,
-            '"late_to" needs "over" | other clauses have it inside: window, dedup, process, match, join,',
+            '"late_to" needs "over" | other clauses have it inside: window, dedup, process, match,',
         ),
         (
             "connect: {left: a, right: c}, key: k,"

@@ -43,7 +43,7 @@ class Follower:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class MatchAttempt:
     """One way to match rows, and how it ended."""
 
     taken: Taken
@@ -57,7 +57,7 @@ class Attempt:
     completed_at: int = NEVER_US
     """The place of the row that completed it."""
 
-    def gives_up(self, other: Attempt) -> bool:
+    def gives_up(self, other: MatchAttempt) -> bool:
         """Whether a less preferred attempt was still the same run when this one was complete."""
         at = self.completed_at
         before = {each for each in other.left if each < at}
@@ -181,7 +181,7 @@ class MatchFinder:
                 return max(of_variable[-1], start + 1)
         return start + 1
 
-    def _start(self, at: int) -> Iterator[Attempt]:
+    def _start(self, at: int) -> Iterator[MatchAttempt]:
         """Yield the attempts that begin with a row, the preferred ones first."""
         for each in list_first(self.pattern):
             if self._fits(each, at, ()):
@@ -189,7 +189,7 @@ class MatchFinder:
 
     def _take(
         self, follower: Follower, at: int, taken: Taken, left: frozenset[int]
-    ) -> Iterator[Attempt]:
+    ) -> Iterator[MatchAttempt]:
         assert follower.variable is not None
         now = (*taken, (follower.variable, at))
         followers = list[Follower]()
@@ -201,7 +201,7 @@ class MatchFinder:
 
     def _advance(
         self, followers: Sequence[Follower], taken: Taken, left: frozenset[int], at: int
-    ) -> Iterator[Attempt]:
+    ) -> Iterator[MatchAttempt]:
         """Yield the attempts whose next row is that at a place."""
         while followers:
             ends = [each for each in followers if each.is_end]
@@ -210,11 +210,11 @@ class MatchFinder:
                 completed_at = taken[-1][1]  # what may follow has only delayed it
             if followers[0].is_end and not followers[0].forbidden:
                 seen_us = self.times_us[at - 1]
-                yield Attempt(taken, left, seen_us, True, completed_at=completed_at)
+                yield MatchAttempt(taken, left, seen_us, True, completed_at=completed_at)
                 return
             if not self._is_in_time(at, taken):
                 deadline_us = self._get_deadline(taken)
-                yield Attempt(taken, left, deadline_us, bool(ends), not ends, completed_at)
+                yield MatchAttempt(taken, left, deadline_us, bool(ends), not ends, completed_at)
                 return
             alive = [each for each in followers if not self._is_forbidden(each, at, taken)]
             if any(self._fits(each, at, taken) for each in alive):
@@ -222,11 +222,11 @@ class MatchFinder:
                 return
             followers = [each for each in alive if each.is_end or each.sign != "next"]
             at += 1
-        yield Attempt(taken, left, self.times_us[at - 1], is_complete=False)
+        yield MatchAttempt(taken, left, self.times_us[at - 1], is_complete=False)
 
     def _choose(
         self, followers: Sequence[Follower], taken: Taken, left: frozenset[int], at: int
-    ) -> Iterator[Attempt]:
+    ) -> Iterator[MatchAttempt]:
         """Yield the attempts of all that fits a row, in order."""
         fitting = [each for each in followers if self._fits(each, at, taken)]
         if any(each.sign != "every" for each in fitting):
@@ -259,7 +259,7 @@ class MatchFinder:
         return any(self.fits(each, at, taken) for each in follower.forbidden)
 
 
-def _choose_preferred(attempts: Iterable[Attempt]) -> tuple[FoundMatch | None, int]:
+def _choose_preferred(attempts: Iterable[MatchAttempt]) -> tuple[FoundMatch | None, int]:
     """Return the first complete attempt, else the first one that ran out; and the time of that."""
     decided_us, ran_out = -NEVER_US, None
     for each in attempts:
@@ -273,10 +273,10 @@ def _choose_preferred(attempts: Iterable[Attempt]) -> tuple[FoundMatch | None, i
     return FoundMatch(ran_out.taken, decided_us, is_complete=False), decided_us
 
 
-def _choose_for_each_run(attempts: Iterable[Attempt]) -> Iterator[FoundMatch]:
+def _choose_for_each_run(attempts: Iterable[MatchAttempt]) -> Iterator[FoundMatch]:
     """Yield the preferred match of each set of rows that `=>` could have left to others."""
-    runs: dict[frozenset[int], list[Attempt]] = {}
-    known: list[Attempt] = []
+    runs: dict[frozenset[int], list[MatchAttempt]] = {}
+    known: list[MatchAttempt] = []
     for each in attempts:
         if not any(before.gives_up(each) for before in known):
             runs.setdefault(each.left, []).append(each)

@@ -36,7 +36,6 @@ def shown(automaton: Automaton, options: tuple[Option, ...]) -> str:
         ("a -> (b | c d)", "a", "->b, ->c"),
         ("a -> (b c)+", "c", "->b, end"),
         ("x -> (a+)+", "a", "a, ->a, end"),
-        ("x (a?)* b", "a", "a, b"),
         ("a -> not b -> c", "a", "->!b c"),
         ("a -> b* -> not c", "b", "->b, !c end"),
         ("a b*?", "a", "end"),

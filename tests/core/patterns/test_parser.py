@@ -74,6 +74,7 @@ def test_variables_are_listed_in_the_order_of_the_text() -> None:
         ("a not (b c)", (6, 7), 'wanted a variable after not, got "("', "one variable"),
         ("a not b+", (7, 8), "no quantifier after not", "not b"),
         ("a* b?", (0, 4), "matches no row at all", "a+ instead of a*"),
+        ("x (a?)* b", (2, 6), "repeats a group that may have no row", "must have a row"),
         ("a | b?", (4, 5), "matches no row at all", ""),
         ("(" * 30 + "a" + ")" * 30, (20, 21), "more than 20 nested groups", ""),
     ],

@@ -120,13 +120,14 @@ def guess_text_column(name: str, texts: Iterable[str | None]) -> GuessedColumn:
 def _guess_json(heads: Sequence[FileHead]) -> SchemaGuess:
     root, notes, row_count, is_complete = TypeEvidence(), list[str](), 0, True
     for head in heads:
-        numbered = enumerate(head.text.split("\n"), 1)
-        lines = [*islice(((at, line) for at, line in numbered if line.strip()), MAX_ROWS + 1)]
-        is_complete = is_complete and not head.is_cut and len(lines) <= MAX_ROWS
-        parsed = [(at, _parse_object(line)) for at, line in lines[: MAX_ROWS // len(heads)]]
-        rows = [(at, row) for at, row in parsed if row is not None]
-        bad = [at for at, row in parsed if row is None]
-        root.add_all([row for _, row in rows], [at for at, _ in rows])
+        lines = head.text.split("\n")
+        filled = [at for at, line in enumerate(lines, 1) if line and not line.isspace()]
+        is_complete = is_complete and not head.is_cut and len(filled) <= MAX_ROWS
+        read = filled[: MAX_ROWS // len(heads)]
+        parsed = _parse_objects([lines[at - 1] for at in read])
+        bad = [at for at, row in zip(read, parsed, strict=True) if row is None]
+        rows = [row for row in parsed if row is not None]
+        root.add_all(rows, [at for at, row in zip(read, parsed, strict=True) if row is not None])
         row_count += len(parsed)
         if not rows:
             _raise_not_json(head)
@@ -136,6 +137,17 @@ def _guess_json(heads: Sequence[FileHead]) -> SchemaGuess:
     if not columns:
         raise UnreadableFile(f"the objects in {heads[0].name} have no fields")
     return SchemaGuess(heads[0].name, "json", columns, row_count, is_complete, tuple(notes))
+
+
+def _parse_objects(lines: Sequence[str]) -> Sequence[dict[str, object] | None]:
+    """Parse lines, all at once if each is JSON; None for a line that is no object."""
+    try:
+        rows = _FAST_DECODER.decode_lines("\n".join(lines))
+    except (msgspec.DecodeError, RecursionError):
+        rows = []
+    if len(rows) != len(lines):  # one value may be in several lines
+        return [*map(_parse_object, lines)]
+    return [row if isinstance(row, dict) else None for row in rows]
 
 
 def _parse_object(line: str) -> dict[str, object] | None:

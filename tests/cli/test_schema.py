@@ -149,6 +149,9 @@ def test_rows_that_do_not_fit_are_left_out_and_counted(headrace: Headrace) -> No
     ran = guess(headrace, "a.jsonl", b'{"a": 1}\n{"a": NaN}\n[]\n')
     assert found(ran) == {"a": "bigint"}
     assert "line 2 is not a JSON object (and 1 more): left out" in ran.err
+    ran = guess(headrace, "a.jsonl", b'{"a": 1}\n\n{"b":\n2}\n{"a": 2}\n')
+    assert found(ran) == {"a": "bigint"}
+    assert "line 3 is not a JSON object (and 1 more): left out" in ran.err
 
 
 def test_zstd_is_read(headrace: Headrace) -> None:

@@ -72,13 +72,13 @@ def find_blobs(document: object) -> Iterator[Blob]:
 def _add_blobs(document: object, found: list[Blob]) -> None:
     """Add all blobs that a document names; most of what is in documents are scalars."""
     inside: Iterable[object] = ()
-    if type(document) is dict or isinstance(document, Mapping):
+    if isinstance(document, (list, tuple)):
+        inside = document
+    elif type(document) is dict or isinstance(document, Mapping):
         if "blob" in document and (blobs := [*_match_blob(document)]):
             found.extend(blobs)
             return
         inside = document.values()
-    elif isinstance(document, (list, tuple)):
-        inside = document
     for item in inside:
         if type(item) not in _SCALARS:
             _add_blobs(item, found)

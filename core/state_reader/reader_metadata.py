@@ -28,6 +28,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_loop, get_two_input_operation
 from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Window
+from headrace.core.plan.plan_cache import cache_by_plan
 from headrace.core.plan.states import get_read_columns, get_step_state, get_stored_columns
 from headrace.core.state_reader.join_metadata import describe_join
 from headrace.core.state_reader.window_shapes import encode_shape
@@ -35,6 +36,7 @@ from headrace.core.types.data_types import Field, Type
 from headrace.core.types.elements import ORDER
 
 
+@cache_by_plan
 def build_reader_metadata(plan: nodes.Plan) -> dict[str, dict[str, Any]]:
     """Return the metadata of each stateful step."""
     return {

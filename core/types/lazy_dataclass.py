@@ -138,7 +138,10 @@ def _build_reader(names: list[str]) -> Callable[[object], object]:
     """Return a function of an object to the tuple of its values."""
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda value: tuple(getattr(value, name) for name in names)
+    if not names:
+        return lambda value: ()
+    read = attrgetter(*names)
+    return lambda value: (read(value),)
 
 
 def _build_refusals(cls: Any, names: frozenset[str]) -> dict[str, Method]:

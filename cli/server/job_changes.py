@@ -66,7 +66,7 @@ class JobChanges:
         if _differs(path, text):
             hint = "submit it under another name, or change the file there"
             raise RequestError(409, "exists", f"{path} exists and differs", hint)
-        found = await self._check(path, text, overrides=overrides)
+        found = await self._check(path, text, file, overrides=overrides)
         name = found["name"]
         await asyncio.to_thread(self._check_not_running, name)
         self._check_not_served(name, file)
@@ -93,7 +93,8 @@ class JobChanges:
             options = ["--from-savepoint", savepoint]
             text = _read_file(self._get_text_path(job))
             overrides = job.record.overrides
-            await self._check(job.record.file, text, savepoint=savepoint, overrides=overrides)
+            own = job.record.file
+            await self._check(own, text, own, savepoint=savepoint, overrides=overrides)
         if job.process is not None:
             operation.progress_text = "stopping the job with a checkpoint"
             job.is_restarting = True
@@ -132,7 +133,7 @@ class JobChanges:
             raise OperationRejected("refused", message, f"upgrade to it, or restore it: {file}")
         operation.progress_text = "checking the new version"
         found = await self._check(
-            *(record.file, text),
+            *(record.file, text, file),
             home=folder.home,
             overrides=overrides,
             reset_state=reset_state,
@@ -245,8 +246,13 @@ class JobChanges:
             await job.ended.wait()
             self.supervisor.request_start(job)
 
-    async def _check(self, file: str, text: str, **more: str | Sequence[str]) -> dict[str, Any]:
-        """Check a text as that of a file. Raises RequestError if a job cannot start with it."""
+    async def _check(
+        self, file: str, text: str, sent: str, **more: str | Sequence[str]
+    ) -> dict[str, Any]:
+        """Check a text as that of a file. Raises RequestError if a job cannot start with it.
+
+        `sent` is the file that has the text, whose lines the errors name.
+        """
         folder = self.supervisor.folder
         path = folder.get_pipeline_path(f"@{uuid.uuid4().hex}")
         folder.write_text(path, text)
@@ -258,7 +264,8 @@ class JobChanges:
             os.unlink(path)
         if not found["is_valid"]:
             errors = [one["text"] for one in found["problems"] if one["severity"] == "error"]
-            raise RequestError(422, "invalid", "\n".join(errors))
+            named = "\n".join(errors).replace(f"{file}:", f"{sent}:")
+            raise RequestError(422, "invalid", named)
         if refusal := found.get("refusal"):
             raise RequestError(409, "incompatible", refusal["message"], refusal["hint"])
         return found

@@ -132,6 +132,11 @@ def test_an_upgrade_that_cannot_resume_is_refused_and_the_job_goes_on(home: Serv
     file.write_text(COUNTED.replace("count(*)", "counts(*)"))
     wrong = home.run("upgrade", "a", "a.yaml")
     assert (wrong.returncode, "a.yaml:5:" in wrong.stderr) == (2, True)
+    new = home.path / "new version.yml"
+    new.write_text(file.read_text())
+    wrong = home.run("upgrade", "a", new.name)
+    assert (wrong.returncode, f"{new}:5:" in wrong.stderr) == (2, True)
+    new.unlink()
     file.write_text(endless("b"))
     other = home.run("upgrade", "a", "a.yaml")
     assert (other.returncode, "wanted a version of a" in other.stderr) == (3, True)

@@ -96,8 +96,8 @@ none, and they cost nothing.
 
 `headrace run PIPELINE --otlp http://127.0.0.1:4318` sends the metrics below and traces to a
 receiver of OpenTelemetry, by its protocol over HTTP, every ten seconds and at the end.
-`HEADRACE_OTLP=URL` is the same, also for the jobs of [a server](serve.md). What this needs is
-installed by `pip install "headrace[otlp]"`.
+`HEADRACE_OTLP=URL` is the same. `headrace serve --otlp URL` is for all jobs of
+[a server](serve.md). What this needs is installed by `pip install "headrace[otlp]"`.
 
 - `/v1/metrics` and `/v1/traces` are added to the URL, which has no user and no query: headers such
   as `Authorization` are in `OTEL_EXPORTER_OTLP_HEADERS`, certificates in

@@ -101,19 +101,13 @@ def query(
     check_options(ctx)
     form = form or SUFFIXES.get(os.path.splitext(to or "")[1].lower(), "table")
     _check_output(form, to)
-    if overrides and pipeline is None:
-        raise click.UsageError("--set changes a pipeline, which -f names", ctx)
-    if batch and follow:
-        raise click.UsageError("--follow does not go with --batch, which reads what is there", ctx)
+    _check_flags(ctx)
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
     with ExitStack() as reading:
         with suspend_garbage_collection():
             check_process_limits(spark=batch)
-            from headrace.cli.shell_query.early_files import EarlyFiles, begin_early
-
-            tables, early = _load_tables(pipeline, overrides), EarlyFiles()
-            if tables is None and not batch:
-                early = reading.enter_context(begin_early(sql))
+            tables = _load_tables(pipeline, overrides)
+            early = _begin_early(sql, reading, is_begun=tables is None and not batch)
             from headrace.cli.shell_query.pipeline import QueryInputs
 
             inputs = QueryInputs(tables, home, follow, skip_bad, early.guesses)
@@ -127,6 +121,21 @@ def query(
             bad = _run_query(planned, early, signals, is_shown=is_shown)
     _write_rows(planned, form, None if to == "-" else to)
     _report_bad_records(bad)
+
+
+def _check_flags(ctx: click.Context) -> None:
+    """Check that flags go together. Raises UsageError."""
+    if ctx.params["overrides"] and ctx.params["pipeline"] is None:
+        raise click.UsageError("--set changes a pipeline, which -f names", ctx)
+    if ctx.params["batch"] and ctx.params["follow"]:
+        raise click.UsageError("--follow does not go with --batch, which reads what is there", ctx)
+
+
+def _begin_early(sql: str, reading: ExitStack, *, is_begun: bool) -> EarlyFiles:
+    """Begin to read the files of the query, before what plans it is imported; `reading` ends it."""
+    from headrace.cli.shell_query.early_files import EarlyFiles, begin_early
+
+    return reading.enter_context(begin_early(sql)) if is_begun else EarlyFiles()
 
 
 def _check_output(form: str, to: str | None) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -95,7 +93,7 @@ def _draw_part(draw: st.DrawFn, names: list[str], depth: int) -> str:
 
 
 @st.composite
-def clauses(draw: st.DrawFn, conditions: Sequence[str] = CROSSED) -> list[str]:
+def clauses(draw: st.DrawFn, incomplete_to: str = "unfinished") -> list[str]:
     """Draw the clauses of a step that matches a pattern."""
     text = draw(patterns())
     pattern = parse_pattern(text)
@@ -103,7 +101,7 @@ def clauses(draw: st.DrawFn, conditions: Sequence[str] = CROSSED) -> list[str]:
     define = [
         f'{name}: "{condition}"'
         for name in pattern.names
-        if (condition := _draw_condition(draw, pattern, automaton, name, conditions))
+        if (condition := _draw_condition(draw, pattern, automaton, name))
     ]
     match = [f'pattern: "{text}"', f"define: {{{', '.join(define)}}}" if define else ""]
     match += [_draw_within(draw, text), _draw_after(draw, pattern, automaton)]
@@ -114,7 +112,7 @@ def clauses(draw: st.DrawFn, conditions: Sequence[str] = CROSSED) -> list[str]:
         columns = (each.replace("{}", draw(_names(pattern))) for each in emitted)
         shown = (f'e{at}: "{column}"' for at, column in enumerate(columns))
         match.append(f"emit: {{{', '.join(shown)}}}")
-    match.append("incomplete_to: unfinished")
+    match.append(f"incomplete_to: {incomplete_to}")
     lines = "".join(f"      {each}\n" for each in match if each)
     return [draw(st.sampled_from(KEYS)), f"match:\n{lines}"]
 
@@ -128,14 +126,13 @@ def _draw_condition(
     pattern: Pattern,
     automaton: Automaton,
     name: str,
-    crossed: Sequence[str],
 ) -> str:
     """Draw the condition of a variable; without one it fits any row."""
     earlier = sorted(automaton.find_earlier(pattern.names.index(name)))
     kind = draw(st.integers(0, 9))
-    if earlier and crossed and kind >= 7:
+    if earlier and kind >= 7:
         other = pattern.names[draw(st.sampled_from(earlier))]
-        return draw(st.sampled_from(crossed)).replace("{}", other)
+        return draw(st.sampled_from(CROSSED)).replace("{}", other)
     return draw(st.sampled_from(PLAIN)) if kind else ""
 
 

@@ -259,8 +259,13 @@ def _found(folder: Path, names: tuple[str, ...]) -> Counter[Values]:
     )
 
 
-def hold(spark: SparkSession, count: int, seed: int = 0) -> list[str]:
-    """Compare this number of pipelines, and print the differences."""
+def hold(
+    spark: SparkSession,
+    count: int,
+    seed: int = 0,
+    pipelines: st.SearchStrategy[Chains] | None = None,
+) -> list[str]:
+    """Compare this number of pipelines, and return the differences."""
     wrong: list[str] = []
 
     @hypothesis.seed(seed)
@@ -271,7 +276,10 @@ def hold(spark: SparkSession, count: int, seed: int = 0) -> list[str]:
         phases=[hypothesis.Phase.generate],
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    @hypothesis.given(drawn(), st.tuples(ROWS, ROWS, CHANGED_ROWS, CHANGED_ROWS))
+    @hypothesis.given(
+        drawn() if pipelines is None else pipelines,
+        st.tuples(ROWS, ROWS, CHANGED_ROWS, CHANGED_ROWS),
+    )
     def one(chains: Chains, splits: tuple[list[Any], ...]) -> None:
         inputs = dict(zip((*SOURCES, *CHANGED.values()), splits, strict=True))
         inputs = {n: rows for n, rows in inputs.items() if n in SOURCES or n in chains.tables}
@@ -286,10 +294,10 @@ def hold(spark: SparkSession, count: int, seed: int = 0) -> list[str]:
     return wrong
 
 
-def main(count: int, seed: int = 0) -> None:
+def main(count: int, seed: int = 0, *, pipelines: st.SearchStrategy[Chains] | None = None) -> None:
     """Print what is wrong."""
     with started() as spark:
-        wrong = hold(spark, count, seed)
+        wrong = hold(spark, count, seed, pipelines)
     print(*wrong, f"{len(wrong)} of {count} pipelines are wrong", sep="\n\n")
 
 

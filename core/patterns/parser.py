@@ -59,6 +59,9 @@ _HINTS = {
     "-": "the next row that fits is written a -> b",
     ">": "the next row that fits is written a -> b",
     "=": "every row that fits is written a => b",
+    "and": "a space or -> joins two parts, as in a -> b",
+    "or": "alternatives are written (a | b)",
+    "<": "the row that comes first stands first: a -> b",
     "^": "a match begins with any row of the key",
     "$": "the end of a match is its last row; `a -> not b` waits until the end of within",
 }
@@ -151,6 +154,8 @@ class _Parser:
             if token.kind == "count" or token.text in _SYMBOLS:
                 hint = "a quantifier stands behind a variable or a group: a+"
             raise self._error("a variable or a group", hint)
+        if token.text.lower() in ("and", "or"):
+            raise self._error("a variable or a group", _HINTS[token.text.lower()])
         self._take()
         if token.text.lower() != "not":
             return Variable(token.text, token.span, self._parse_quantifier())
@@ -226,8 +231,8 @@ def _check_negations(elements: list[Element], *, is_outermost: bool) -> None:
         if not isinstance(negation, Negation):
             continue
         if at == 0:
-            message = "pattern: a pattern and a group begin with a row, not with not"
-            hint = f"write what comes before: a -> {negation}"
+            message = f"pattern: nothing comes before {negation}"
+            hint = f"a pattern and a group begin with a row, as in start -> {negation}"
             raise ExpressionError(message, negation.span, hint)
         following = elements[at + 1].part if at + 1 < len(elements) else None
         second = next(_find_first_negations(elements[at + 1 :]), None)

@@ -8,7 +8,7 @@ Tests: tests/core/plan/test_matches.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 MATCH_FUNCTIONS = ("first", "last", "count", "sum", "min", "max", "avg")
 """The aggregates over the rows of a variable."""
+ROW_FUNCTION_HINTS: Mapping[str, str] = {
+    **dict.fromkeys(("prev", "lag"), "a.price is that of the last row of a before the tested one"),
+    **dict.fromkeys(("next", "lead"), "compare the rows in the condition of the later one"),
+    "classifier": "all_rows: true emits the rows of a match with their variable",
+    "match_number": "a match is known by its key and match_start",
+}
+"""Functions of MATCH_RECOGNIZE and of `over`, with what is here in their place."""
 
 
 def type_match_condition(
@@ -75,10 +82,22 @@ class _ReferenceWriter:
         match node:
             case syntax_tree.CallNode() if self._is_aggregate(node.name):
                 return self._rewrite_call(node)
+            case syntax_tree.CallNode(name=name) if name in ROW_FUNCTION_HINTS:
+                message = f"{name} is not computed over the rows of a match"
+                raise ExpressionError(message, node.name_span, ROW_FUNCTION_HINTS[name])
             case syntax_tree.Member(base=syntax_tree.Name(name=name)) if (
                 name in self.variables and name not in bound
             ):
                 return self._call_last(node, name)
+            case syntax_tree.Member(base=syntax_tree.Name(name=name)) if (
+                name not in bound
+                and name not in self.known.schema
+                and not self.known.may_have(name)
+            ):
+                message = f'the pattern has no variable "{name}"'
+                near = suggest_name(name, tuple(self.variables))
+                hint = near or f"its variables are {', '.join(self.variables)}"
+                raise ExpressionError(message, node.span, hint)
             case syntax_tree.Name(name=name) if name in self.variables and name not in bound:
                 message = f'"{name}" is a variable, which is no value'
                 raise ExpressionError(message, node.span, self._suggest_value(name))

@@ -150,6 +150,8 @@ class MatchBuilder:
             for other in sorted(condition.references - earlier):
                 message = f'define: "{other}" has no row yet when a row is tested for "{name}"'
                 hint = f"{name} comes before {other} in the pattern: compare them in {other}"
+                if other == name:
+                    hint = f"the row before it has another variable, or write {name}+ for several"
                 if other in pattern.negated_variables:
                     hint = f"no row is ever matched as {other}"
                 self.report.add(message, text.locate(), hint)
@@ -214,7 +216,7 @@ class MatchBuilder:
     def _build_schema(self, match: Match) -> Schema:
         """Return the columns of the emitted rows, and report names that are there twice."""
         schema = match.schema
-        names = [field.name for field in match.fields]
+        names = [field.name for field in match.fields] if match.all_rows else []
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             message = f'match: there are two columns "{name}"'
             self.report.add(message, self.written.pattern.locate(), "rename it in an earlier step")

@@ -15,9 +15,9 @@ from headrace.core.pipeline.values import (
     FieldReading,
     Flag,
     Name,
-    expression,
     name,
     nonzero_duration,
+    row_pattern,
 )
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -79,7 +79,7 @@ class MatchClause(DocumentModel):
 
     key_aliases = MATCH_KEY_ALIASES
     planned_keys = ("rules",)
-    pattern: Annotated[Text, expression] = Field(
+    pattern: Annotated[Text, row_pattern] = Field(
         description="The pattern, as in `a b+ -> c`: variables in the order of their rows."
     )
     define: Annotated[

@@ -333,7 +333,7 @@ flag = ScalarReading("true or false", _parse_flag, {"type": "boolean"})
 expression = ScalarReading("an expression", _parse_nonempty_text, SCALAR_SCHEMA)
 
 
-row_pattern = ScalarReading("a pattern, as in a b+ -> c", _parse_nonempty_text, SCALAR_SCHEMA)
+row_pattern = ScalarReading("a pattern such as a b+ -> c", _parse_nonempty_text, SCALAR_SCHEMA)
 
 
 Duration = Annotated[timedelta, duration]

@@ -54,16 +54,25 @@ def simulated(config: Path, connectors: Connectors, seed: int, *values: str) -> 
 
 
 def test_every_config_has_tests() -> None:
-    pipelines = [*(ROOT / "configs").glob("*.yaml"), ROOT / "configs/dashboards/dashboards.yaml"]
+    configs = ROOT / "configs"
+    pipelines = [*configs.glob("*.yaml"), *configs.glob("match/*.yaml")]
+    pipelines.append(configs / "dashboards" / "dashboards.yaml")
     untested = [path.name for path in pipelines if "\ntests:" not in path.read_text("utf-8")]
     assert len(pipelines) > 10
     assert untested == []
 
 
 def test_the_tests_in_configs_pass(headrace: Headrace, configs: Path) -> None:
-    ran = headrace("test", str(configs), str(configs / "dashboards"))
+    ran = headrace("test", str(configs), str(configs / "dashboards"), str(configs / "match"))
     assert (ran.status, ran.out) == (0, ""), ran.out + ran.err
-    assert ran.err.startswith("18 tests: 18 passed")
+    assert ran.err.startswith("26 tests: 26 passed")
+
+
+@pytest.mark.parametrize("name", sorted(each.stem for each in ROOT.glob("configs/match/*.yaml")))
+def test_a_pattern_is_found_in_its_data(headrace: Headrace, configs: Path, name: str) -> None:
+    ran = headrace("run", str(configs / "match" / f"{name}.yaml"), "--quiet")
+    assert (ran.status, ran.err) == (0, "")
+    assert len(ran.out.splitlines()) >= 2
 
 
 @pytest.mark.parametrize("name", STEADY)

@@ -67,7 +67,7 @@ def test_variables_are_listed_in_the_order_of_the_text() -> None:
         ("a b a", (4, 5), '"a" is used twice', "a name and a condition of its own"),
         ("a -> not b -> b", (14, 15), '"b" is used twice', ""),
         ("not a b", (0, 5), "nothing comes before not a", "as in start -> not a"),
-        ("a (not b c)", (3, 8), "nothing comes before not a", ""),
+        ("a (not b c)", (3, 8), "nothing comes before not b", ""),
         ("a not b not c d", (8, 13), "followed by another not", "condition has `or`"),
         ("a (b -> not c)+", (8, 13), "at the end of a group", "behind the group"),
         ("a -> not b c?", (11, 12), "which may be left out, follows not b", "two alternatives"),

@@ -73,15 +73,17 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _signals_do_what_they_did() -> Iterator[None]:
-    """Fail a test that leaves a signal handler installed, which would change later tests.
+def _process_is_as_it_was() -> Iterator[None]:
+    """Fail a test that leaves a signal handler or another working folder: later tests would see it.
 
     SIGINT is exempt: polars and pyspark put hooks on it.
     """
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
+    folder = os.getcwd()
     yield
     assert [signal.getsignal(number) for number in numbers] == before
+    assert os.getcwd() == folder
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,8 @@ def make_pipe(path: Path) -> None:
 
 def make_socket(path: Path) -> None:
     path.unlink()
-    os.chdir(path.parent)  # the name of a socket is short
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+    # The name of a socket is short.
+    with chdir(path.parent), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
         made.bind(path.name)
 
 
@@ -95,7 +96,11 @@ def home(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("replace", KINDS)
 @pytest.mark.parametrize("name", FILES)
 def test_a_run_refuses_what_is_no_regular_file(
-    headrace: Headrace, home: Path, name: str, replace: Callable[[Path], None]
+    headrace: Headrace,
+    monkeypatch: pytest.MonkeyPatch,
+    home: Path,
+    name: str,
+    replace: Callable[[Path], None],
 ) -> None:
     if name not in ("finished", "elsewhere.json"):
         (home / "finished").unlink()
@@ -104,7 +109,7 @@ def test_a_run_refuses_what_is_no_regular_file(
     folder = home.parent.parent
     (folder / "p.yaml").write_text(PIPELINE)
     replace(home / name)
-    os.chdir(folder)
+    monkeypatch.chdir(folder)
     ran = headrace("run", "p.yaml")
     assert ran.status == 3, ran.err
     assert f"{home.relative_to(folder) / name}: it is {KINDS[replace]}, wanted a regular" in ran.err

@@ -73,6 +73,8 @@ class Move:
     steps: tuple[tuple[int, bool] | OptionSet, ...]
     is_idle: bool
     """Whether the thread stays as it is."""
+    only_position: int = END
+    """The position that takes the row, if that is all there is to it; else END."""
 
 
 @dataclass(eq=False, slots=True)
@@ -127,6 +129,8 @@ class Matcher:
         self.start = self._intern(automaton.start)
         """The options for the first row of a match."""
         self._after = tuple(map(self._build_after, automaton.following))
+        self._starts: dict[int, tuple[int, ...]] = {}
+        """The positions that start a match, by the variables that the row fits."""
         self._forks = rules.skip == "none"
         self._is_blocking = rules.skip not in ("next", "none")
 
@@ -137,46 +141,56 @@ class Matcher:
         as far as that depends on the row alone. Raises TooManyRuns, as if the row had not been
         there, but for its time.
         """
-        if self._rules.within_us is not None and runs:
+        within_us = self._rules.within_us
+        if within_us is not None and runs and runs[0].start[TIME] + within_us <= row[TIME]:
             self.pass_time(runs, row[TIME], decisions)
-        moved, count = list[tuple[Run, list[Thread]]](), 0
-        made = list[Run]()
+        moved: list[tuple[Run, list[Thread]]] = []
+        made: list[Run] = []
+        count = 0
         for run in runs:
-            fork = list[Thread]()
-            threads = self._move_threads(run, row, fits, fork)
-            count += len(threads) + len(fork)
-            moved.append((run, threads))
+            fork: list[Thread] = []
+            threads = self._move_run(run, row, fits, fork)
+            count += len(threads)
+            if threads is not run.threads:
+                moved.append((run, threads))
             if fork:
+                count += len(fork)
                 made.append(Run(run.start, fork))
-        if fits & self.start.mask:
-            threads = self._start_threads(row, fits)
-            if threads:
-                made.append(Run(row, threads))
-                count += len(threads)
+        if fits & self.start.mask and (threads := self._start_threads(row, fits)):
+            made.append(Run(row, threads))
+            count += len(threads)
         if count > self._rules.max_runs:
             raise TooManyRuns
+        is_changed = has_failed = False
         for run, threads in moved:
             run.threads = threads
+            if not threads:
+                is_changed = has_failed = True
+            elif threads[0][1] is None:
+                is_changed = True
+        if has_failed:
+            runs[:] = [run for run in runs if run.threads]
         if made:
             runs += made
+            for run in made:
+                is_changed = is_changed or run.threads[0][1] is None
             if self._forks:
                 runs.sort(key=_get_start)
-        self._resolve(runs, row[TIME], decisions)
+        if is_changed:
+            self._resolve(runs, row[TIME], decisions)
 
     def pass_time(self, runs: list[Run], until_us: int, decisions: list[Decision]) -> None:
         """End the runs whose time has passed at `until_us`, the earliest first."""
         within_us = self._rules.within_us
         assert within_us is not None, "the pattern has a time"
-        while True:
-            late = (
-                run
-                for run in runs
-                if run.start[TIME] + within_us <= until_us and not run.is_decided
-            )
-            run = next(late, None)
-            if run is None:
-                return
+        start_us, at = until_us - within_us, 0
+        while at < len(runs) and runs[at].start[TIME] <= start_us:
+            run = runs[at]
+            if run.is_decided:
+                at += 1
+                continue
             self._end_run(runs, run, run.start[TIME] + within_us, decisions)
+            at = 0
 
     def finish(self, runs: list[Run], decisions: list[Decision]) -> None:
         """End all runs at the end of the input; without `within` at the time of their last rows."""
@@ -208,10 +222,32 @@ class Matcher:
         waiting = following[:-1] if accepts else following
         return self._intern(waiting) if waiting else None, accepts
 
-    def _move_threads(self, run: Run, row: Row, fits: int, fork: list[Thread]) -> list[Thread]:
+    def _move_run(self, run: Run, row: Row, fits: int, fork: list[Thread]) -> list[Thread]:
+        """Return the threads that a row makes of a run: the same list if it leaves them alone."""
+        threads = run.threads
+        if len(threads) > 1:
+            return self._move_threads(threads, row, fits, fork)
+        history, options = threads[0]
+        if options is None:
+            return threads
+        move = None if options.crossed else options.moves.get(fits & options.mask)
+        move = move or self._find_move(options, history, row, fits)
+        if move.is_idle:
+            return threads
+        if not move.steps:
+            return []
+        if move.only_position == END:
+            return self._move_threads(threads, row, fits, fork)
+        moved: list[Thread] = []
+        self._take(move.only_position, history, row, moved)
+        return moved
+
+    def _move_threads(
+        self, before: list[Thread], row: Row, fits: int, fork: list[Thread]
+    ) -> list[Thread]:
         """Return the threads that a row makes of those of a run; `fork` takes those of another."""
         threads = list[Thread]()
-        for thread in run.threads:
+        for thread in before:
             history, options = thread
             if options is None:
                 threads.append(thread)
@@ -263,14 +299,17 @@ class Matcher:
 
     def _start_threads(self, row: Row, fits: int) -> list[Thread]:
         """Return the threads of a run that starts with a row."""
-        threads, taken = list[Thread](), set[int]()
-        for option in self.start.options:
-            if not fits >> option.variable & 1 or option.position in taken:
-                continue
-            if option.variable in self._crossed and not self._is_true(option.variable, None, row):
-                continue
-            taken.add(option.position)
-            if self._take(option.position, None, row, threads):
+        fits &= self.start.mask
+        for variable in self.start.crossed:
+            if fits >> variable & 1 and not self._is_true(variable, None, row):
+                fits ^= 1 << variable
+        positions = self._starts.get(fits)
+        if positions is None:
+            fitting = (o.position for o in self.start.options if fits >> o.variable & 1)
+            positions = self._starts[fits] = tuple(dict.fromkeys(fitting))
+        threads: list[Thread] = []
+        for position in positions:
+            if self._take(position, None, row, threads):
                 break
         return threads
 
@@ -311,6 +350,9 @@ class Matcher:
                 found.append(self._intern((option,)))
             elif taken.pop(option.position, None) is not None:
                 found.append((option.position, False))
+        match found:
+            case [(int() as position, False)]:
+                return Move(tuple(found), False, position)
         return Move(tuple(found), is_idle=False)
 
     def _end_run(

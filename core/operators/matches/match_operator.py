@@ -15,18 +15,14 @@ from headrace.core.api.state import KEY, SLOT, RunsLayout
 from headrace.core.api.user_code import format_row
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.errors.value_errors import ExpressionFailure
-from headrace.core.operators.dedup import WatermarkBuffer
+from headrace.core.operators.dedup import BUFFER_STATE
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.matches.conditions import RowConditions
 from headrace.core.operators.matches.match_results import MatchResults
 from headrace.core.operators.matches.match_rows import MatchedRowColumns
-from headrace.core.operators.matches.match_state import KeyRuns, RunCache
-from headrace.core.operators.operator import (
-    ClocklessOperator,
-    FailedRow,
-    Output,
-    request_offload,
-)
+from headrace.core.operators.matches.match_state import KeyRuns, RunCache, list_waiting_columns
+from headrace.core.operators.operator import ClocklessOperator, FailedRow, Output
+from headrace.core.operators.process.row_buffer import RowBuffer
 from headrace.core.patterns.automaton import NO_VARIABLE, build_automaton
 from headrace.core.patterns.runs import TIME, Decision, Matcher, MatchRules, TooManyRuns
 from headrace.core.plan.nodes import Match
@@ -82,8 +78,9 @@ class MatchOperator(ClocklessOperator):
         self._matcher = Matcher(automaton, rules, tests.crossed, tests.test_crossed)
         self._cache = RunCache(operation, context.state, self._matcher)
         self._results = MatchResults(operation, context, self._columns)
-        self._buffer = WatermarkBuffer(context.state, self._grouping)
         inside = self._grouping.internal_names
+        columns = {**self._grouping.types, **list_waiting_columns(operation)}
+        self._buffer = RowBuffer(BUFFER_STATE, columns, inside, context.state)
         layout = RunsLayout(self._grouping.types, inside, lambda frame: frame.unique())
         self._due = context.state.open_runs(DUE_STATE, layout)
         self._row_count = 0
@@ -93,7 +90,6 @@ class MatchOperator(ClocklessOperator):
         """Buffer the rows that are not late."""
         frame = yield from self._context.drop_late_rows(frame, self._operation.late_to)
         if frame.height:
-            yield from request_offload(self._buffer.deferred_rows)
             stored = [name for name in frame.columns if self._operation.stores_column(name)]
             self._buffer.add(self._grouping.project_rows(frame, stored))
 
@@ -101,68 +97,70 @@ class MatchOperator(ClocklessOperator):
         """Emit the matches that are decided."""
         if watermark_us <= self._state.clock_us:
             return
-        decisions, failed = list[Decision](), list[int]()
-        rows, due = self._buffer.release_rows(watermark_us), self._due.take(watermark_us)
+        decisions, failed = list[Decision](), None
+        rows, due = self._buffer.release(watermark_us), self._due.take(watermark_us)
         if rows is not None and rows.height:
             rows = self._grouping.encode_keys(rows)
-            self._move_runs(rows, watermark_us, decisions, failed)
+            failed = self._move_runs(rows, watermark_us, decisions)
         if due is not None and due.height:
             self._look_at_keys(self._grouping.encode_keys(due), watermark_us, decisions)
-        if rows is not None and failed:
-            yield from self._fail_rows(rows[failed])
+        if failed is not None and failed.height:
+            yield from self._fail_rows(failed)
         yield from self._results.emit(decisions)
         self._cache.evict()
         self._state.clock_us = watermark_us
 
     def flush_to_state(self) -> None:
-        """Write the runs that have changed to the state."""
+        """Write the rows that wait, and the runs that have changed, to the state."""
+        self._buffer.flush_to_state()
         self._cache.write_back()
 
     @property
     def pending_rows(self) -> int:
         """The number of buffered rows."""
-        return self._buffer.row_count
+        return len(self._buffer)
 
     def _move_runs(
         self,
         rows: pl.DataFrame,
         watermark_us: int,
         decisions: list[Decision],
-        failed: list[int],
-    ) -> None:
-        """Move the runs of keys by their next rows, in row order."""
+    ) -> pl.DataFrame:
+        """Move the runs of keys by their next rows, in row order; return the rows that fail."""
         self._cache.load(rows[KEY])
-        fits, keys = self._conditions.test_rows(rows).to_list(), rows[KEY].to_list()
-        indexes = self._find_relevant_rows(keys, fits)
-        if not indexes:
-            return
-        values = self._columns.list_values(rows[indexes])
-        places = range(self._row_count, self._row_count + len(indexes))
-        self._row_count += len(indexes)
-        touched, matcher, cached = dict[str, int](), self._matcher, self._cache.keys
-        for at, row in zip(indexes, zip(places, *values, strict=True), strict=True):
-            key = keys[at]
+        fits = self._conditions.test_rows(rows)
+        rows, fits = self._select_relevant_rows(rows, fits)
+        values = self._columns.list_values(rows)
+        places = range(self._row_count, self._row_count + rows.height)
+        self._row_count += rows.height
+        failed = list[int]()
+        touched, push, cached = dict[str, int](), self._matcher.push, self._cache.keys
+        moves = zip(
+            rows[KEY].to_list(), fits.to_list(), zip(places, *values, strict=True), strict=True
+        )
+        for at, (key, fit, row) in enumerate(moves):
             found = cached.get(key)
             if found is None:
                 found = cached[key] = KeyRuns([])
             try:
-                matcher.push(found.runs, row, fits[at], decisions)
+                push(found.runs, row, fit, decisions)
             except TooManyRuns:
                 failed.append(at)
             touched[key] = at
         self._file_keys(touched, rows, watermark_us, decisions)
+        return rows[failed]
 
-    def _find_relevant_rows(self, keys: list[str], fits: list[int]) -> list[int]:
-        """Return the rows of keys that have runs, and those that start one or follow a start."""
-        starts, cached = self._matcher.start.mask, self._cache.keys
-        started, indexes = set[str](), list[int]()
-        for at, (key, fit) in enumerate(zip(keys, fits, strict=True)):
-            if key in cached or key in started:
-                indexes.append(at)
-            elif fit & starts:
-                started.add(key)
-                indexes.append(at)
-        return indexes
+    def _select_relevant_rows(
+        self, rows: pl.DataFrame, fits: pl.Series
+    ) -> tuple[pl.DataFrame, pl.Series]:
+        """Return the rows of keys that have runs, or of which a row may start one."""
+        import polars as pl
+
+        may_start = (fits & self._matcher.start.mask) != 0
+        known = pl.Series(KEY, self._cache.keys.keys(), dtype=pl.String)
+        keys = pl.concat([known, rows[KEY].filter(may_start)]).unique()
+        is_relevant = rows[KEY].is_in(keys.implode())
+        return rows.filter(is_relevant), fits.filter(is_relevant)
 
     def _look_at_keys(
         self, due: pl.DataFrame, watermark_us: int, decisions: list[Decision]
@@ -192,16 +190,18 @@ class MatchOperator(ClocklessOperator):
         import polars as pl
 
         within_us, slots, indexes = self._operation.within_us, list[int](), list[int]()
+        keys, is_end = self._cache.keys, watermark_us == MAX_WATERMARK_US
+        passed_us = None if within_us is None else watermark_us - within_us
+        self._cache.changed.update(touched)
         for key, at in touched.items():
-            found = self._cache.keys[key]
+            found = keys[key]
             runs = found.runs
-            if watermark_us == MAX_WATERMARK_US:
+            if runs and is_end:
                 self._matcher.finish(runs, decisions)
-            elif within_us is not None:
+            elif runs and passed_us is not None and runs[0].start[TIME] <= passed_us:
                 self._matcher.pass_time(runs, watermark_us, decisions)
-            self._cache.changed.add(key)
             if not runs:
-                del self._cache.keys[key]
+                del keys[key]
             elif found.due_us is None:
                 found.due_us = END_SLOT if within_us is None else runs[0].start[TIME] + within_us
                 slots.append(found.due_us)

@@ -17,8 +17,9 @@ from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.patterns.runs import AT, TIME, History, Matcher, Row, Run, Thread
 from headrace.core.plan.nodes import Match
 from headrace.core.types.data_types import TIMESTAMP, to_polars
-from headrace.core.types.elements import EVENT_TIME
+from headrace.core.types.elements import EVENT_TIME, ORDER
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,6 +38,12 @@ def list_matched_columns(match: Match) -> dict[str, pl.DataType]:
     key = {f"__k{at}": to_polars(each.value.type) for at, each in enumerate(match.key)}
     row = {field.name: to_polars(field.type) for field in match.matched_row}
     return {EVENT_TIME: to_polars(TIMESTAMP), **key, **row}
+
+
+def list_waiting_columns(match: Match) -> dict[str, pl.DataType]:
+    """Return the columns of rows that wait for the watermark, besides those of the key."""
+    row = {f.name: to_polars(f.type) for f in match.row if match.stores_column(f.name)}
+    return {**row, EVENT_TIME: to_polars(TIMESTAMP), ORDER: to_polars(ORDER_TYPE)}
 
 
 def list_match_columns(match: Match) -> dict[str, pl.DataType]:

@@ -14,6 +14,7 @@ from headrace.core.expressions.typed import (
     ProcessingTime,
     Span,
     TypedExpression,
+    is_fallible,
     walk,
 )
 from headrace.core.patterns.automaton import END, NO_VARIABLE, Automaton, build_automaton
@@ -145,6 +146,9 @@ class MatchBuilder:
             if typed is None:
                 continue
             self._check_clock(text, typed, "define")
+            if typed.calls:
+                hint = "an earlier step can reject rows, and a condition of its columns alone"
+                self._check_failure(text, typed, "a condition over the rows before", hint)
             condition = MatchCondition(name, typed, text.printable)
             earlier = {pattern.names[at] for at in automaton.find_earlier(number)}
             for other in sorted(condition.references - earlier):
@@ -181,6 +185,8 @@ class MatchBuilder:
                 broken.add(str(each.name))
                 continue
             self._check_clock(each.expression, typed, "emit")
+            hint = "emit what it reads, and let it fail in the next step"
+            self._check_failure(each.expression, typed, "a column of a match", hint)
             columns.append(AggregatedColumn(str(each.name), typed, each.expression.printable))
         return tuple(columns), broken
 
@@ -192,6 +198,11 @@ class MatchBuilder:
         ):
             message = f"the processing time cannot be used in {clause}"
             self.report.add(message, text.locate(), "with and select may read it")
+
+    def _check_failure(self, text: Text, typed: AggregateExpression, what: str, hint: str) -> None:
+        """Report an expression that could only fail after its rows have been matched."""
+        if is_fallible(typed.finish):
+            self.report.add(f"{what} cannot fail: there is no row to reject", text.locate(), hint)
 
     def _build_after_match(self, pattern: Pattern, automaton: Automaton) -> AfterMatch:
         skip = self.written.after_match or Skip(Text("past_last"))

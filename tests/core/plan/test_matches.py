@@ -101,6 +101,14 @@ def test_having_extend_and_select_follow_a_match(tmp_path: Path) -> None:
         ("pattern: a b, define: {b: id > prev(id)}", "prev is not computed over the rows"),
         ("pattern: a b, emit: {x: classifier()}", "classifier is not computed over the rows"),
         ("pattern: a b, define: {a: id > a.id}", '"a" has no row yet when a row is tested for "a"'),
+        (
+            "pattern: a b, define: {b: assert_true(id > a.id) is null}",
+            "a condition over the rows before cannot fail: there is no row to reject",
+        ),
+        (
+            "pattern: a b, emit: {x: assert_true(a.id > 1) is null}",
+            "a column of a match cannot fail",
+        ),
         ("pattern: a b, rules: x", '"rules" is not built yet'),
         ("define: {a: id > 1}", 'missing key "pattern"'),
     ],

@@ -17,7 +17,10 @@ VARIABLES = ("a", "b", "c", "d", "e", "f", "g", "h")
 QUANTIFIERS = ("", "", "", "", "?", "*", "+", "{2}", "{1,2}", "{2,}", "??", "+?", "*?", "{0,2}?")
 SIGNS = (" ", " ", " -> ", " -> ", " => ")
 
-PLAIN = ("v > 0", "v <= 0", "v >= -1", "s = 'a'", "s is null or v > 2", "v % 2 = 0", "x > 0")
+PLAIN = (
+    *("v > 0", "v <= 0", "v >= -1", "s = 'a'", "s is null or v > 2", "v % 2 = 0", "x > 0"),
+    "if(v = -5, raise_error('low'), v < 2)",
+)
 """Conditions over the tested row."""
 CROSSED = (
     "v >= {}.v",
@@ -42,6 +45,7 @@ COLUMNS = (
     "last({}.v, 7)",
     "count({}.s) + count(*)",
     "first({}.at)",
+    "sum(if({0}.v = 5, raise_error('high'), {0}.v))",
 )
 COUNTED = (
     "  per_second:\n    from: step\n    window: {tumble: 1s, late_to: late_matches}\n"
@@ -109,12 +113,13 @@ def clauses(draw: st.DrawFn, incomplete_to: str = "unfinished") -> list[str]:
         match.append("all_rows: true")
     else:
         emitted = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True))
-        columns = (each.replace("{}", draw(_names(pattern))) for each in emitted)
+        columns = (each.replace("{}", "{0}").format(draw(_names(pattern))) for each in emitted)
         shown = (f'e{at}: "{column}"' for at, column in enumerate(columns))
         match.append(f"emit: {{{', '.join(shown)}}}")
     match.append(f"incomplete_to: {incomplete_to}")
     lines = "".join(f"      {each}\n" for each in match if each)
-    return [draw(st.sampled_from(KEYS)), f"match:\n{lines}"]
+    fails = ["on_error: skip"] if "raise_error" in lines else []
+    return [draw(st.sampled_from(KEYS)), f"match:\n{lines}", *fails]
 
 
 def _names(pattern: Pattern) -> st.SearchStrategy[str]:

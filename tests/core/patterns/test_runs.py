@@ -147,3 +147,8 @@ def test_a_row_that_makes_too_many_runs_changes_nothing() -> None:
     assert [run.start for run in runs] == [(0, 0), (1, 1)]
     matcher.push(runs, (3, 3), 2, decisions)
     assert len(decisions) == 2 and not runs
+
+
+def test_a_reluctant_end_is_preferred_to_a_row_that_is_also_left_out() -> None:
+    assert matches("a => b*? not c", "abx", within=3) == ["3: a0"]
+    assert matches("a => b* not c", "abx", within=3) == ["3: a0 b1"]

@@ -83,7 +83,10 @@ class LoopWaves:
             return []
         returned = list(self._returned.values())
         had_rows = any(each.rows for each in returned)
-        is_clean = not had_rows and not any(each.marker.is_waiting for each in returned)
+        is_clean = not had_rows and not any(
+            each.marker.is_waiting or (each.held.is_round and each.marker.is_open)
+            for each in returned
+        )
         self._clean_waves = self._clean_waves + 1 if is_clean else 0
         actions: list[CoordinatorAction] = []
         if self._clean_waves >= CLEAN_WAVES:

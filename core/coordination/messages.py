@@ -299,6 +299,9 @@ class HeldTime:
     watermark_us: int = MIN_WATERMARK_US
     is_idle: bool = False
     has_ended: bool = False
+    is_round: bool = False
+    """Whether the watermark is the number of a round over a table, which has not ended as long as
+    an input from outside of the loop has not."""
 
 
 @dataclass(frozen=True, slots=True)

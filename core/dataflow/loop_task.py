@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import SubtaskId
-from headrace.core.api.state import Document
+from headrace.core.api.state import Document, FrozenState
 from headrace.core.api.stopwatch import Stopwatch
 from headrace.core.coordination.messages import (
     CoordinatorEvent,
@@ -38,8 +38,10 @@ from headrace.core.coordination.messages import (
 from headrace.core.dataflow.feedback_channel import FeedbackChannel
 from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.dataflow.operator_task import OperatorTask
+from headrace.core.dataflow.snapshotter import Snapshotter
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.operators.loop_head import LoopHead
+from headrace.core.operators.table_rounds import TableRoundsHead
 from headrace.core.plan import nodes
 from headrace.core.types.elements import (
     MAX_WATERMARK_US,
@@ -84,7 +86,7 @@ class LoopTask:
     loop: nodes.Loop
     gate: InputGate
     feedback_gate: InputGate
-    head: LoopHead
+    head: LoopHead | TableRoundsHead
     operator_task: OperatorTask
     send: Callable[[CoordinatorEvent], None]
     idle_time: Stopwatch = field(default_factory=Stopwatch)
@@ -135,11 +137,21 @@ class LoopTask:
     async def run(self) -> None:
         """Process all elements, from the first to the end."""
         with self.operator_task.run_time:
-            if (rows := self.head.returning_rows.rows) is not None:
-                self.head.returning_rows.rows = None
-                await self.operator_task.process_rows(self.loop.feedback, rows, 1)
+            await self._send_restored_rows()
             while not self._is_over:
                 await self._take_turn()
+
+    async def _send_restored_rows(self) -> None:
+        """Send rows on that were on their way back at the checkpoint."""
+        assert isinstance(self.head, LoopHead)
+        rows, self.head.returning_rows.rows = self.head.returning_rows.rows, None
+        if rows is not None:
+            await self.operator_task.process_rows(self.loop.feedback, rows, 1)
+
+    @property
+    def _has_input_ended(self) -> bool:
+        """Whether no new rows come any more."""
+        return self._held.has_ended
 
     async def _take_turn(self) -> None:
         """Do what is due, else wait for it."""
@@ -168,12 +180,12 @@ class LoopTask:
         return self._feedback_turns >= (CROWDED_TURNS if is_crowded else 1)
 
     def _takes_forward(self) -> bool:
-        return self._next_barrier is None and not self._held.has_ended
+        return self._next_barrier is None and not self._has_input_ended
 
     async def _obey(self) -> None:
         """Execute the commands of the coordinator."""
         is_due = self._triggered_barrier > self._last_barrier and not self._is_ending
-        if self._held.has_ended and is_due:
+        if self._has_input_ended and is_due:
             await self._receive_barrier(Barrier(self._triggered_barrier))
         while self._waves:
             self._is_in_wave, self._rows_in_wave, self._held_in_wave = True, 0, self._held
@@ -295,15 +307,23 @@ class LoopTask:
         self.feedback_channels[0].budget.remove(held, pending.bytes)
         with self.operator_task.barrier_time:
             await snapshotter.wait_for_previous()
-            rows = self.head.returning_rows
-            rows.rows = concat_contiguous(pending.rows) if pending.rows else None
-            frozen = snapshotter.freeze_states()
-            rows.rows = None
+            frozen = self._freeze_states(snapshotter, pending)
             snapshot = Snapshot({}, {}, pending.counts)
             snapshotter.start_storing(pending.barrier.checkpoint, frozen, snapshot)
         following, self._next_barrier = self._next_barrier, None
         if following is not None:
             await self._receive_barrier(following)
+
+    def _freeze_states(
+        self, snapshotter: Snapshotter, pending: ReturningBarrier
+    ) -> Mapping[str, tuple[FrozenState, ...]]:
+        """Freeze the state, with the rows that came back before the barrier."""
+        assert isinstance(self.head, LoopHead)
+        rows = self.head.returning_rows
+        rows.rows = concat_contiguous(pending.rows) if pending.rows else None
+        frozen = snapshotter.freeze_states()
+        rows.rows = None
+        return frozen
 
     async def _release(self, released: ReleaseLoopTime) -> None:
         """Pass on a time that the coordinator has released."""

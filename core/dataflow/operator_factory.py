@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from headrace.core.operators.lookup.lookup_join import LookupJoin
     from headrace.core.operators.loop_head import LoopHead
     from headrace.core.operators.process.process_operator import UserCodeContext
+    from headrace.core.operators.table_rounds import TableRoundsHead
 
 
 OperatorT = TypeVar("OperatorT", bound=Operator)
@@ -111,7 +112,7 @@ class SubtaskOperators:
     """The open states by step: one each, or one per clock (`PerClockOperator`)."""
     lookup_join: LookupJoin | None = None
     """The lookup of the first step; it precedes the chain."""
-    loop_head: LoopHead | None = None
+    loop_head: LoopHead | TableRoundsHead | None = None
     """The operator at the head of a loop, if that is the step."""
     chain_before_lookup: OperatorChain | None = None
     """The operators of the first step that precede its lookup."""
@@ -326,11 +327,14 @@ class _OperatorFactory:
         codes = list_user_code(operation)
         return ErrorAttributingOperator(self.step.name, codes, made) if codes else made
 
-    def build_loop_head(self, operation: nodes.Loop) -> LoopHead:
+    def build_loop_head(self, operation: nodes.Loop) -> LoopHead | TableRoundsHead:
         """Build the operator at the head of a loop."""
         from headrace.core.operators.loop_head import LoopHead
+        from headrace.core.operators.table_rounds import TableRoundsHead
 
         context = self._build_keyed_context(self._build_ownership())
+        if operation.table is not None:
+            return TableRoundsHead(self.step, operation, context)
         return LoopHead(self.step, operation, context)
 
     def build_two_sided(self, operation: nodes.Join) -> TwoInputOperator:

@@ -37,7 +37,7 @@ def list_input_streams(step: StepKeys) -> tuple[Text, ...]:
     if step.connect is not None:
         return step.connect.left, step.connect.right
     if step.iterate is not None:
-        return step.iterate.from_
+        return step.iterate.inputs
     if step.broadcast is not None:
         return (*step.from_[:1], step.broadcast.rules.from_)
     return step.from_

@@ -112,7 +112,12 @@ class PlanBuilder:
             self.streams, self.known_columns, self.parts, self.producers
         )
         self.loops = PlanLoops(
-            self.parts, self.streams, self.known_columns, self.report, untimed_loops
+            self.parts,
+            self.streams,
+            self.known_columns,
+            self.conversions,
+            self.report,
+            untimed_loops,
         )
         self.versions = VersionSteps(self.streams, self.parts, self.producers)
 
@@ -220,7 +225,8 @@ class PlanBuilder:
         check_parallelism(step, self.pipeline, self.report)
         inputs = [(name, self._get_columns(name)) for name in step.input_streams]
         if step.iterate is not None:
-            self._get_columns(step.iterate.feedback)  # reports a name that there is not
+            if step.iterate.last_step is not None:
+                self._get_columns(step.iterate.last_step)  # reports a name that there is not
             return self._build_loop_head(step, step.iterate, inputs)
         # With a broadcast, rows keep the event time of the first input.
         of_time = step.input_streams[:1] if step.broadcast else step.input_streams
@@ -266,6 +272,8 @@ class PlanBuilder:
         head, known = self.loops.build_head(step, iterate, inputs)
         self._add_streams((stream, known) for stream in head.outputs)
         parallelism = step.parallelism or self.pipeline.settings.parallelism
+        if iterate.bulk is not None:
+            parallelism = 1  # it compares whole tables
         return replace(
             head, parallelism=parallelism, slot=self._find_slot(step, step.input_streams)
         )

@@ -282,6 +282,9 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             yield from (f"route {name} where {canonicalize(text)}" for name, _, text in branches)
         case nodes.Loop(until=until, text=text):
             yield f"iterate, feedback {operation.feedback}"
+            if operation.table is not None:
+                yield f"rounds {operation.table.count}"
+                yield from (f"until {canonicalize(text)}",) if text else ()
             yield from () if until is None else (f"until {canonicalize(text)}",)
             yield from (
                 () if operation.max_rounds is None else (f"max_rounds {operation.max_rounds}",)

@@ -84,7 +84,7 @@ def check_readers(
     read = {
         *misspelt_streams,
         *(n for step in steps for n in step.input_streams),
-        *(step.iterate.feedback for step in steps if step.iterate is not None),
+        *(step.iterate.last_step or "" for step in steps if step.iterate is not None),
         *(sink.from_ for sink in sinks),
     }
     for part, stream in list_declared_streams(pipeline):

@@ -229,7 +229,9 @@ def _build_loop_fingerprint(step: nodes.Step, states: tuple[str, ...]) -> Finger
     columns = [f"{quote_name(field.name)} {field.type}" for field in out.schema]
     columns += ["event time"] if out.has_event_time else []
     columns += ["row order"] if out.has_row_order else []
-    text = f"iterate over rows of {', '.join(columns)}"
+    loop = get_loop(step)
+    what = "rows" if loop is None or loop.table is None else "a table"
+    text = f"iterate over {what} of {', '.join(columns)}"
     return Fingerprint((), "", text, {}, {}, {}, states, 0, "", has_having=False)
 
 

@@ -6,16 +6,23 @@ it. `PlanLoops.check` compares the two when all steps are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
-from headrace.core.expressions.typed import find_inputs, is_fallible
+from headrace.core.expressions.typed import (
+    ExpressionError,
+    ExpressionErrors,
+    find_inputs,
+    is_fallible,
+)
 from headrace.core.pipeline.clauses.iterate import Iterate
 from headrace.core.pipeline.model import Pipeline, Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import describe_kind
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_condition
+from headrace.core.plan.conversions import ConversionSteps
 from headrace.core.plan.document_checks import format_subject
 from headrace.core.plan.loop_bodies import find_steps_between, list_loops
 from headrace.core.plan.nodes.matching import (
@@ -27,9 +34,12 @@ from headrace.core.plan.nodes.matching import (
 )
 from headrace.core.plan.nodes.windows import Count, Ttl
 from headrace.core.plan.unions import unite_columns
-from headrace.core.types.data_types import BIGINT, Schema
+from headrace.core.types.data_types import BIGINT, BOOLEAN, Schema, Struct
 from headrace.core.types.data_types import Field as Column
 from headrace.core.types.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from headrace.core.queries import TypedQuery
 
 
 def build_loop(
@@ -41,6 +51,9 @@ def build_loop(
     """Return the columns of the rows of a loop, and the operation of its head."""
     known = unite_columns(inputs, report)
     columns = [replace(column, nullable=True) for column in known.schema]
+    if iterate.bulk is not None:
+        known = replace(known, schema=Schema(tuple(columns)), has_row_place=False)
+        return known, _build_table_loop(iterate, known, report)
     if iterate.rounds:
         if nodes.ROUNDS_COLUMN in known.schema:
             message = f'iterate.rounds: there is a column "{nodes.ROUNDS_COLUMN}" already'
@@ -58,8 +71,8 @@ def build_loop(
     loop = nodes.Loop(
         until,
         "" if iterate.until is None else iterate.until.printable,
-        str(iterate.feedback),
-        iterate.rounds,
+        str(iterate.last_step),
+        bool(iterate.rounds),
         iterate.max_rounds,
         iterate.max_in_loop,
         iterate.watermark == "pass",
@@ -67,13 +80,57 @@ def build_loop(
     return known, loop
 
 
+def _build_table_loop(iterate: Iterate, known: KnownColumns, report: PlanProblems) -> nodes.Loop:
+    """Return the operation of the head of a loop over a table."""
+    for name in iterate.key or ():
+        if name not in known.schema and known.is_complete:
+            report.add(f'unknown column "{name}"', name.locate())
+    table = nodes.TableRounds(
+        int(iterate.rounds),
+        None if iterate.until is None else _type_table_condition(iterate, known, report),
+        tuple(map(str, iterate.key or ())),
+    )
+    text = "" if iterate.until is None else iterate.until.printable
+    back = str(iterate.last_step)
+    return nodes.Loop(None, text, back, False, None, iterate.max_in_loop, False, table)
+
+
+def _type_table_condition(
+    iterate: Iterate, known: KnownColumns, report: PlanProblems
+) -> TypedQuery | None:
+    """Return the condition after which no round begins: a query over the rows of a round."""
+    # Only pipelines with such a loop load queries.
+    from headrace.core.queries import parse_query, type_query
+
+    assert iterate.until is not None
+    at = iterate.until.locate()
+    schema = known.schema
+    if iterate.key is not None:
+        before = Struct(schema.fields)
+        schema = Schema((*schema, Column(nodes.BEFORE_COLUMN, before, nullable=True)))
+    try:
+        query = type_query(parse_query(f"select {iterate.until} as done from rows"), schema)
+    except ExpressionErrors as errors:
+        for error in errors.errors:
+            report.add(f"iterate.until: {error.message}", at, error.hint)
+        return None
+    except ExpressionError as error:
+        report.add(f"iterate.until: {error.message}", at, error.hint)
+        return None
+    if query.columns[0].type != BOOLEAN or not query.is_grouped:
+        message = "iterate.until: wanted a condition over all rows of a round"
+        report.add(message, at, "as in max(abs(rank - before.rank)) < 1e-6")
+    return query
+
+
 @dataclass(slots=True)
 class PlanLoops:
     """The loops of a plan: their heads, and their checks when all steps are built."""
 
-    parts: Mapping[str, nodes.Source | nodes.Step]
+    parts: MutableMapping[str, nodes.Source | nodes.Step]
     streams: Mapping[str, nodes.Stream]
     known_columns: Mapping[str, KnownColumns]
+    conversions: ConversionSteps
     report: PlanProblems
     untimed: frozenset[str]
     """The heads that have no event time, because their rows lose it inside."""
@@ -92,11 +149,15 @@ class PlanLoops:
                 hint = "a map with changes: true makes rows of changes"
                 self.report.add(message, name.locate(), hint)
         is_timed = all(stream.has_event_time for _, stream in found)
-        is_timed &= step.name not in self.untimed
+        is_timed &= step.name not in self.untimed and iterate.bulk is None
         names = [str(step.name), nodes.name_loop_stream(step.name)]
         if iterate.max_rounds is not None:
             names.append(nodes.name_over_stream(step.name))
-        streams = tuple(nodes.Stream(n, known.schema, nodes.Append(), is_timed) for n in names)
+        inside = nodes.Append() if iterate.bulk is None else nodes.Retract()
+        streams = tuple(
+            nodes.Stream(n, known.schema, inside if n == names[1] else nodes.Append(), is_timed)
+            for n in names
+        )
         read = (self.streams[name].name if name in self.streams else name for name, _ in inputs)
         head = nodes.Step(
             name=str(step.name),
@@ -126,12 +187,13 @@ class PlanLoops:
         self, pipeline: Pipeline, iterate: Iterate, head: nodes.Step, loop: nodes.Loop
     ) -> None:
         back, parts = self.streams.get(loop.feedback), [*self.parts.values()]
-        if back is None:
+        if back is None or iterate.last_step is None:
             return  # the name is reported elsewhere
-        place, inside = iterate.feedback.locate(), nodes.name_loop_stream(head.name)
+        place, inside = iterate.last_step.locate(), nodes.name_loop_stream(head.name)
+        key = "feedback" if iterate.bulk is None else "body"
         body = find_steps_between(parts, [inside], loop.feedback)
         if not body:
-            message = f'iterate.feedback: the rows of "{loop.feedback}" do not come from {inside}'
+            message = f'iterate.{key}: the rows of "{loop.feedback}" do not come from {inside}'
             self.report.add(message, place, f"the first step inside is one with from: {inside}")
             return
         left = [stream.name for stream in head.outputs if stream.name != inside]
@@ -142,11 +204,16 @@ class PlanLoops:
                 hint = f"a row that is to go round does not leave: read {inside}"
                 self.report.add(message, reader.keys_at["from"].locate(), hint)
                 return
-        if not isinstance(back.kind, nodes.Append):
+        if iterate.bulk is None and not isinstance(back.kind, nodes.Append):
             message = f"iterate.feedback: the rows that come back are {describe_kind(back.kind)}"
             hint = "a map with changes: true makes rows of changes"
             self.report.add(message, place, hint)
         self._check_columns(iterate, head, loop)
+        if loop.table is not None:
+            # Rows that replace others come back as rows that are removed and added.
+            back_stream = self.conversions.to_retractions(loop.feedback)
+            loop = replace(loop, feedback=back_stream)
+            self.parts[head.name] = replace(head, operations=(loop,))
         for each in body.values():
             self._check_step(pipeline, each, head)
         if head.outputs[0].has_event_time and not back.has_event_time:
@@ -159,10 +226,11 @@ class PlanLoops:
             return
         differences = [*_list_differences(loop.feedback, wanted.schema, found.schema)]
         if differences:
-            message = f"iterate.feedback: {'; '.join(differences)}"
+            key = "feedback" if iterate.bulk is None else "body"
+            message = f"iterate.{key}: {'; '.join(differences)}"
             columns = ", ".join(f"{each.name} {each.type}" for each in wanted.schema)
             hint = f"the rows that come back have the columns of {head.name}.loop: {columns}"
-            self.report.add(message, iterate.feedback.locate(), hint)
+            self.report.add(message, (iterate.last_step or Text("")).locate(), hint)
 
     def _check_step(self, pipeline: Pipeline, inner: nodes.Step, head: nodes.Step) -> None:
         """Report the operations of a step inside that would wait for event time."""

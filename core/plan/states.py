@@ -70,6 +70,10 @@ NEWEST_STATE = "newest"
 LOOP_STATE = "loop"
 """The name of the entries with the rows of a loop that were on their way back at a checkpoint."""
 
+TABLE_STATE, NEXT_TABLE_STATE, ROUND_STATE = "table", "next_table", "round"
+"""The names of the entries of a loop over a table: the tables of a round and of the next, and the
+number of the round."""
+
 HELD_ROWS, HELD_RIGHT_ROWS, EVENT_TIMERS, WALL_CLOCK_TIMERS = "held", "held_right", "due", "waits"
 """The names of the states in which rows and timers of a user-defined class wait."""
 
@@ -108,10 +112,15 @@ def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
     keyed, join = get_keyed_operation(part), get_two_input_operation(part)
     by: tuple[ComputedColumn, ...]
     states: tuple[StateDescription, ...]
-    if get_loop(part) is not None:
+    if (loop := get_loop(part)) is not None:
         assert isinstance(part, Step)
         columns = tuple((field.name, str(field.type)) for field in part.outputs[0].schema)
-        states, by = (StateDescription(LOOP_STATE, "entries", columns),), ()
+        names = [LOOP_STATE] if loop.table is None else [TABLE_STATE, NEXT_TABLE_STATE]
+        described = [StateDescription(name, "entries", columns) for name in names]
+        if loop.table is not None:
+            progress = (("round", "bigint"), ("is_done", "boolean"))
+            described.append(StateDescription(ROUND_STATE, "entries", progress))
+        states, by = tuple(described), ()
     elif join is not None:
         states = tuple(_list_join_states(join))
         by = () if isinstance(join.matching, BroadcastMatch) else join.left.key

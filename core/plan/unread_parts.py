@@ -21,7 +21,7 @@ def drop_unread_parts(pipeline: Pipeline) -> Pipeline:
         read = {str(sink.from_) for sink in pipeline.sinks.values()}
         read.update(str(name) for step in pipeline.steps.values() for name in step.input_streams)
         loops = (step.iterate for step in pipeline.steps.values() if step.iterate is not None)
-        read.update(str(loop.feedback) for loop in loops)
+        read.update(str(loop.last_step) for loop in loops)
         streams = [*list_declared_streams(pipeline)]
         needed = {str(part.name) for part, stream in streams if stream in read}
         dropped = [part for part, name in streams if name in unread and part.name not in needed]

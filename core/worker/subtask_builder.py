@@ -32,7 +32,9 @@ from headrace.core.dataflow.operator_factory import (
 from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput, run_task
 from headrace.core.dataflow.output_edges import OutputEdge, share_partitioners
 from headrace.core.dataflow.snapshotter import Snapshotter
+from headrace.core.dataflow.table_rounds_task import TableRoundsTask
 from headrace.core.operators.loop_head import LoopHead
+from headrace.core.operators.table_rounds import TableRoundsHead
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import (
     enumerate_subtasks,
@@ -296,14 +298,15 @@ class SubtaskBuilder:
         self,
         subtask: Subtask,
         step: nodes.PlanPart,
-        head: LoopHead,
+        head: LoopHead | TableRoundsHead,
         send: Callable[[CoordinatorEvent], None],
     ) -> LoopTask:
         """Build what runs a subtask at the head of a loop."""
         loop = get_loop(step)
         assert isinstance(step, nodes.Step) and loop is not None and subtask.gate is not None
         _, feedback_gate = self._build_gate(step, subtask.id.index, feedback=True)
-        return LoopTask(
+        kind = LoopTask if loop.table is None else TableRoundsTask
+        return kind(
             subtask.id, step, loop, subtask.gate, feedback_gate, head, subtask.operator_task, send
         )
 

@@ -27,8 +27,10 @@ from headrace.core.plan.nodes.keyed import (
     WindowedOperation,
 )
 from headrace.core.plan.nodes.loops import (
+    BEFORE_COLUMN,
     ROUNDS_COLUMN,
     Loop,
+    TableRounds,
     name_loop_stream,
     name_over_stream,
 )
@@ -79,6 +81,7 @@ from headrace.core.plan.nodes.streams import Stream
 from headrace.core.types.stream_kinds import Append, Retract, StreamKind, Upsert
 
 __all__ = [
+    "BEFORE_COLUMN",
     "BEFORE_PREFIX",
     "CHANGE_COLUMNS",
     "CHANGE_FIELDS",
@@ -136,6 +139,7 @@ __all__ = [
     "Step",
     "Stream",
     "StreamKind",
+    "TableRounds",
     "Task",
     "Top",
     "TwoSided",

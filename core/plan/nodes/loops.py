@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.core.expressions.typed import TypedExpression
 from headrace.core.types.lazy_dataclass import dataclass
 
+if TYPE_CHECKING:
+    from headrace.core.queries import TypedQuery
+
 ROUNDS_COLUMN = "rounds"
 """The column with the number of times that a row has come back."""
+
+
+BEFORE_COLUMN = "before"
+"""The column with the row of the same key in the round before, for the `until` of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRounds:
+    """The rounds of a loop over a table: the rows that come back are the table of the next one."""
+
+    count: int
+    """The most rounds."""
+    until: TypedQuery | None
+    """The condition after which no further round begins, over the rows of a round; its result has
+    one row."""
+    key: tuple[str, ...]
+    """The columns by which a row is found in the round before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +48,8 @@ class Loop:
     """The size of the rows that a subtask may hold after they came back."""
     passes_watermarks: bool
     """Whether watermarks pass at once, and not only when the loop is empty."""
+    table: TableRounds | None = None
+    """The rounds of a loop over a table; None: rows go round one by one."""
 
 
 def name_loop_stream(step: str) -> str:

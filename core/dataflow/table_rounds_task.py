@@ -1,0 +1,109 @@
+"""The task at the head of a loop over a table, which goes on to the next round when one has ended.
+
+A round has ended when the loop is empty and no input from outside of it can bring more rows. The
+head holds the number of the round as if it were a watermark, so the coordinator finds that out by
+waves and releases it (`coordination/loop_waves`).
+
+Barriers. The rows that come back are part of the state at once, so the snapshot is that of the
+state when the barrier is back. Until then no round ends, and no new rows are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.core.api.failures import ConnectorError
+from headrace.core.api.state import FrozenState
+from headrace.core.coordination.messages import HeldTime, ReleaseLoopTime
+from headrace.core.dataflow.loop_task import LoopTask, ReturningBarrier
+from headrace.core.dataflow.snapshotter import Snapshotter
+from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.operators.table_rounds import TableRoundsHead
+from headrace.core.types.elements import (
+    MAX_WATERMARK_US,
+    Barrier,
+    Batch,
+    Element,
+    EndOfStream,
+    LatencyMarker,
+)
+from headrace.core.types.lazy_dataclass import dataclass
+
+
+@dataclass(slots=True)
+class TableRoundsTask(LoopTask):
+    """Runs the head of a loop over a table."""
+
+    _has_end_arrived: bool = False
+    _is_round_due: bool = False
+    """Whether the end of the round was found."""
+
+    @property
+    def _rounds(self) -> TableRoundsHead:
+        assert isinstance(self.head, TableRoundsHead)
+        return self.head
+
+    async def _send_restored_rows(self) -> None:
+        """Rows that had come back are in the state."""
+
+    @property
+    def _has_input_ended(self) -> bool:
+        return self._has_end_arrived
+
+    def _takes_forward(self) -> bool:
+        return self._pending_barrier is None and LoopTask._takes_forward(self)
+
+    async def _obey(self) -> None:
+        await LoopTask._obey(self)
+        if self._is_round_due and self._pending_barrier is None:
+            self._is_round_due = False
+            await self._end_round()
+
+    async def _process_forward(self, element: Element) -> None:
+        match element:
+            case Batch(frame):
+                if self._rounds.is_done:
+                    message = "new rows came after the last round, whose table was emitted"
+                    hint = "a table needs all of its rows before the first round: run with --fresh"
+                    with attribute_errors_to(self.step.name):
+                        raise ConnectorError(message, hint, final=True)
+                await self._process_rows(frame, 0)
+            case Barrier():
+                await self._receive_barrier(element)
+            case LatencyMarker():
+                await self.operator_task.output.send_marker(element, self._exit_streams)
+            case EndOfStream(is_drained):
+                self.operator_task.is_drained = is_drained
+                self._has_end_arrived = True
+                self._hold_round()
+
+    def _hold_round(self) -> None:
+        """Hold the number of the round that goes on, or the end after the last one."""
+        if self._rounds.is_done:
+            self._hold(HeldTime(MAX_WATERMARK_US, has_ended=True))
+        else:
+            self._hold(HeldTime(self._rounds.round, is_round=True))
+
+    async def _end_round(self) -> None:
+        """Send the changes of the next round into the loop, or the last table out of it."""
+        with attribute_errors_to(self.step.name):
+            outputs = [*self._rounds.end_round()]
+        for stream, frame in outputs:
+            if frame.height:
+                await self.operator_task.send_side_rows(stream, frame)
+        self._hold_round()
+
+    def _log_for_barrier(self, batch: Batch) -> None:
+        """Rows that come back are in the state."""
+
+    def _freeze_states(
+        self, snapshotter: Snapshotter, pending: ReturningBarrier
+    ) -> Mapping[str, tuple[FrozenState, ...]]:
+        self._rounds.flush_to_state()
+        return snapshotter.freeze_states()
+
+    async def _release(self, released: ReleaseLoopTime) -> None:
+        if released.is_end:
+            await LoopTask._release(self, released)
+        elif self._held.is_round and released.watermark_us == self._rounds.round:
+            self._is_round_due = True

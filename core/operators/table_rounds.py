@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+ROUNDS, ROWS_CHANGED = "rounds", "rows_changed"
+"""The metrics of a head: the rounds that have ended, and the rows that they added or removed."""
+
+
 class TableRoundsHead(StatelessOperator):
     """The operator of `iterate` with `bulk`."""
 
@@ -39,6 +43,8 @@ class TableRoundsHead(StatelessOperator):
             context.state.open_entries(name, Redistribution.LIST)
             for name in (TABLE_STATE, NEXT_TABLE_STATE, ROUND_STATE)
         ]
+        self._counts = context.state.counters.metrics.counters
+        self._counts.update(dict.fromkeys((ROUNDS, ROWS_CHANGED), 0))
         before, after, progress = (each.rows for each in self._entries)
         self._before = [] if before is None else [before]
         self._after = [] if after is None else [after]
@@ -65,6 +71,8 @@ class TableRoundsHead(StatelessOperator):
         before, after = self._merge(self._before), self._merge(self._after)
         removed = before.with_columns(-pl.col(WEIGHT))
         changes = merge_rows(pl.concat([after, removed]))
+        self._counts[ROUNDS] += 1
+        self._counts[ROWS_CHANGED] += int(changes[WEIGHT].abs().sum())
         has_ended = self.round >= self._table.count or changes.is_empty()
         if has_ended or self._is_until(after, before):
             self.is_done = True

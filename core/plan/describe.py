@@ -282,6 +282,12 @@ def _describe_source(source: Source) -> Iterator[str]:
 
 def _describe_loop(loop: Loop) -> Iterator[str]:
     """Yield the clauses of the head of a loop."""
+    if loop.table is not None:
+        yield f"{loop.feedback} is the table of the next round, {loop.table.count} rounds at most"
+        if loop.text:
+            yield f"no round begins when {loop.text}"
+        yield f"a subtask holds at most {format_size(loop.max_bytes)} of rows that came back"
+        return
     yield f"rows of {loop.feedback} come back"
     if loop.text:
         yield f"a row leaves when {loop.text}"

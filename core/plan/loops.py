@@ -210,6 +210,7 @@ class PlanLoops:
             self.report.add(message, place, hint)
         self._check_columns(iterate, head, loop)
         if loop.table is not None:
+            self._check_readers(pipeline, head, body)
             # Rows that replace others come back as rows that are removed and added.
             back_stream = self.conversions.to_retractions(loop.feedback)
             loop = replace(loop, feedback=back_stream)
@@ -218,6 +219,26 @@ class PlanLoops:
             self._check_step(pipeline, each, head)
         if head.outputs[0].has_event_time and not back.has_event_time:
             self.found_untimed.add(head.name)
+
+    def _check_readers(
+        self, pipeline: Pipeline, head: nodes.Step, body: Mapping[str, nodes.Step]
+    ) -> None:
+        """Report what reads the tables of single rounds from outside of the loop."""
+        inside = {stream.name for step in body.values() for stream in step.outputs}
+        inside.add(nodes.name_loop_stream(head.name))
+        readers = [
+            (name, step)
+            for step in pipeline.steps.values()
+            if step.name not in body and step.iterate is None
+            for name in step.input_streams
+        ]
+        for name, part in (*readers, *((each.from_, each) for each in pipeline.sinks.values())):
+            if name in inside:
+                self.report.subject = format_subject(part)
+                message = f'"{name}" is inside of the loop of "{head.name}", which has many rounds'
+                hint = f"{head.name} has the rows of the last round"
+                self.report.add(message, name.locate(), hint)
+        self.report.subject = format_subject(pipeline.steps[head.name])
 
     def _check_columns(self, iterate: Iterate, head: nodes.Step, loop: nodes.Loop) -> None:
         """Report the columns in which the rows that come back differ from those that go round."""

@@ -49,6 +49,9 @@ class LoopRounds:
 
     def run(self, entered: DataFrame, *, once: bool = False) -> None:
         """Run the rounds, and add the outputs of the head; `once`: show only the first round."""
+        if self.loop.table is not None:
+            self._run_over_table(self.loop.table, entered, once=once)
+            return
         entered = self._add_rounds(entered, first=True)
         if not once:
             entered = entered.localCheckpoint()
@@ -71,6 +74,45 @@ class LoopRounds:
             rows = self._add_rounds(self.streams[self.loop.feedback].frame, first=False)
             rows = rows if by_row else entered.unionByName(rows)
         self._finish(check_over=not once)
+
+    def _run_over_table(self, table: nodes.TableRounds, entered: DataFrame, *, once: bool) -> None:
+        """Run rounds that each compute a table from that of the round before."""
+        inside, names = nodes.name_loop_stream(self.head.name), self.head.outputs[0].schema.names
+        columns = [*map(quote_column, names)]
+        rows = entered.select(*columns)
+        if not once:
+            rows = rows.localCheckpoint()
+            self._store_outside()
+        for _ in range(1 if once else table.count):
+            self._store(inside, rows)
+            for step in self.body.values():
+                self.build_step(step)
+            before, rows = rows, self.streams[self.loop.feedback].frame.select(*columns)
+            if once:
+                break
+            rows = rows.localCheckpoint()
+            is_same = rows.exceptAll(before).isEmpty() and before.exceptAll(rows).isEmpty()
+            if is_same or self._is_until(table, rows, before):
+                break
+        self._store(self.head.name, rows)
+
+    def _is_until(self, table: nodes.TableRounds, after: DataFrame, before: DataFrame) -> bool:
+        """Whether `until` holds for a round and the one before."""
+        from pyspark.sql.functions import col, struct
+
+        if table.until is None:
+            return False
+        names = self.head.outputs[0].schema.names
+        rows = after
+        if table.key:
+            key = [col(quote_column(name)).alias(f"__{name}") for name in table.key]
+            fields = [col(quote_column(name)) for name in names]
+            found = before.select(*key, struct(*fields).alias(nodes.BEFORE_COLUMN))
+            found = found.dropDuplicates([f"__{name}" for name in table.key])
+            same = [after[name].eqNullSafe(found[f"__{name}"]) for name in table.key]
+            rows = after.join(found, same, "left")
+        first = rows.selectExpr(f"({self.loop.text}) as done").first()
+        return first is not None and first["done"] is True
 
     def _store_outside(self) -> None:
         """Store what the steps inside read from outside, so that no round computes it again."""
@@ -102,8 +144,8 @@ class LoopRounds:
                 raise ConnectorError(message, hint, final=True)
 
     def _store(self, name: str, frame: DataFrame) -> None:
-        out = self.head.outputs[0]
-        self.streams[name] = StreamFrame(frame, stream_columns(out), nodes.Append())
+        out = next(each for each in self.head.outputs if each.name == name)
+        self.streams[name] = StreamFrame(frame, stream_columns(out), out.kind)
 
     def _add_rounds(self, rows: DataFrame, *, first: bool) -> DataFrame:
         """Return rows that enter, or come back, with their number of rounds."""

@@ -5,11 +5,16 @@ Each round begins with all rows that have gone round so far, so steps inside may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import polars as pl
+
 from headrace.core.plan import nodes
-from headrace.core.testing.reference.rows import Rows, evaluate
+from headrace.core.queries import run_query
+from headrace.core.testing.reference.rows import Rows, Value, evaluate
+from headrace.core.types.data_types import to_polars
 
 RunStep = Callable[[nodes.Step, Mapping[str, Rows]], Mapping[str, Rows]]
 """Returns the rows of each output of a step."""
@@ -24,6 +29,8 @@ def run_rounds(
 ) -> dict[str, Rows]:
     """Return the rows of each output of the head of a loop."""
     inside = nodes.name_loop_stream(head.name)
+    if loop.table is not None:
+        return _run_table_rounds(head, loop, loop.table, body, streams, run_step)
     entered = _add_rounds(loop, [row for name in head.inputs for row in streams[name]], first=True)
     found = _divide(head, loop, entered)
     while True:
@@ -66,3 +73,47 @@ def _divide(head: nodes.Step, loop: nodes.Loop, rows: Rows) -> dict[str, Rows]:
             inside.append(row)
     streams = {head.name: left, nodes.name_loop_stream(head.name): inside}
     return streams if loop.max_rounds is None else {**streams, f"{head.name}.over": over}
+
+
+def _run_table_rounds(
+    head: nodes.Step,
+    loop: nodes.Loop,
+    table: nodes.TableRounds,
+    body: Mapping[str, nodes.Step],
+    streams: Mapping[str, Rows],
+    run_step: RunStep,
+) -> dict[str, Rows]:
+    """Return the table of the last round: each round computes one from that of the round before."""
+    inside = nodes.name_loop_stream(head.name)
+    rows = [row for name in head.inputs for row in streams[name]]
+    for _ in range(table.count):
+        local = {**streams, inside: rows}
+        for step in body.values():
+            local |= run_step(step, local)
+        before, rows = rows, local[loop.feedback]
+        names = head.outputs[0].schema.names
+        if _count_rows(before, names) == _count_rows(rows, names):
+            break
+        if _is_until(head, table, rows, before):
+            break
+    return {head.name: rows, inside: rows}
+
+
+def _count_rows(rows: Rows, names: Sequence[str]) -> Counter[str]:
+    return Counter(repr([row.values[name] for name in names]) for row in rows)
+
+
+def _is_until(head: nodes.Step, table: nodes.TableRounds, after: Rows, before: Rows) -> bool:
+    """Whether `until` holds for a round and the one before."""
+    if table.until is None:
+        return False
+    found = {repr([row.values[name] for name in table.key]): row.values for row in reversed(before)}
+    schema = {column.name: to_polars(column.type) for column in head.outputs[0].schema}
+    data: list[dict[str, Value]] = []
+    for row in after:
+        same = found.get(repr([row.values[name] for name in table.key]))
+        struct = None if same is None else {name: same[name] for name in schema}
+        data.append({**{n: row.values[n] for n in schema}, nodes.BEFORE_COLUMN: struct})
+    types = {**schema, nodes.BEFORE_COLUMN: pl.Struct(schema)}
+    frame = pl.DataFrame(data, schema=types)
+    return run_query(table.until, frame, 0)["done"][0] is True

@@ -66,7 +66,7 @@ def loops(draw: st.DrawFn, *, joins: bool = False) -> str:
     after = draw(AFTER)
     watermark = "pass" if passes and "window" not in after else "hold"
     return (
-        f"{_sources(joins=joins)}"
+        f"{build_sources(joins=joins)}"
         f"steps:\n  entered: {{from: {source}, select: {{{COLUMNS}}}}}\n"
         f"  tries:\n    iterate:\n      from: entered\n      until: {until}\n      rounds: true\n"
         f"      max_rounds: {most}\n      feedback: {feedback}\n      watermark: {watermark}\n"
@@ -77,7 +77,8 @@ def loops(draw: st.DrawFn, *, joins: bool = False) -> str:
     )
 
 
-def _sources(*, joins: bool) -> str:
+def build_sources(*, joins: bool) -> str:
+    """Return the source `rows`, or `a` and `b`."""
     found = "sources:\n"
     for name, data in (("a", "left"), ("b", "right")) if joins else (("rows", "in"),):
         found += (

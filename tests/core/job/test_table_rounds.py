@@ -1,0 +1,100 @@
+"""Tables that are computed in random rounds, as they are and through crashes and rescales.
+
+The rows are those that the reference interpreter gives. Thousands more:
+`python -m tests.core.job.test_table_rounds 5000`; a seed that fails prints itself.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.job.test_loops import EVERY_S, draw_rows
+from tests.support.reference.random_loops import build_sources
+from tests.support.runtime import expected_rows
+from tests.support.runtime.crashing_jobs import FlakyMemory
+
+STEPS = st.sampled_from(
+    [
+        "from: INPUT\n    where: v < 4 or v is null",
+        "from: INPUT\n    with: {v: v + 1}",
+        "from: INPUT\n    with: {k: k % 2}",
+        "from: [INPUT, start]\n    where: k is null or k <> 7",
+        "from: INPUT\n    key: k\n    aggregate: {v: max(v)}",
+        "from: INPUT\n    key: v\n    aggregate: {k: count(*)}\n    select: {k: k, v: v}",
+        "join: {left: {from: INPUT, as: one}, right: {from: b, as: other}, on: one.k = other.k}\n"
+        "    select: {k: other.v, v: one.v}",
+        "join: {left: {from: INPUT, as: one}, right: {from: b, as: other}, on: one.k = other.k,"
+        " type: anti}",
+    ]
+)
+ENDS = st.sampled_from(["", ", until: max(v) > 4", ", until: count(*) < 3 or sum(v) > 30"])
+LAST = "  next: {from: INPUT, key: k, aggregate: {v: 'coalesce(sum(v), 0) % 10'}}\n"
+KEYED_ENDS = st.sampled_from(
+    ["", ", key: k, until: max(abs(v - before.v)) < 2", ", key: k, until: count(before.k) > 2"]
+)
+
+
+def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits]]:
+    """Draw a loop over a table, and the rows of its sources."""
+    chance = random.Random(data.draw(st.integers(0, 9999)))
+    count, is_keyed = data.draw(st.integers(1, 3)), data.draw(st.booleans())
+    steps, read = "", "table.loop"
+    for at in range(count):
+        name = "next" if at == count - 1 and not is_keyed else f"inner{at}"
+        steps += f"  {name}:\n    {data.draw(STEPS).replace('INPUT', read)}\n"
+        read = name
+    ends = data.draw(KEYED_ENDS if is_keyed else ENDS)
+    rounds = data.draw(st.integers(1, 4))
+    text = (
+        f"{build_sources(joins=True)}steps:\n"
+        "  start: {from: a, select: {k: k, v: v}}\n"
+        f"  table: {{iterate: {{bulk: start, body: next, rounds: {rounds}{ends}}}}}\n"
+        f"{steps}{LAST.replace('INPUT', read) if is_keyed else ''}"
+        "  step: {from: table, with: {w: v}}\n"
+        "  others: {from: b, where: k is null and k is not null}\n"
+        "sinks:\n  out: {from: step, memory: {data: out}}\n"
+        "  none: {from: others, memory: {data: none}}\n"
+    )
+    return text, {"a": draw_rows(chance, 8), "b": draw_rows(chance, 5)}
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_rounds_give_the_table_that_their_plan_means(data: st.DataObject) -> None:
+    text, rows = draw_rounds(data)
+    expected_rows.run(data, text, rows)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_whatever_happens_rounds_give_the_table_once(data: st.DataObject) -> None:
+    survive(data)
+
+
+def survive(data: st.DataObject) -> None:
+    """Draw rounds, rows, and faults, and compare."""
+    text, rows = draw_rounds(data)
+    full = expected_rows.without_empty(rows)
+    chance = random.Random(data.draw(st.integers(0, 9999)))
+    paced = {
+        expected_rows.DATA[name]: expected_rows.paced(splits, chance)
+        for name, splits in full.items()
+    }
+    memory = FlakyMemory(paced)
+    plan, _ = expected_rows.survived(
+        expected_rows.in_parallel(data, text),
+        memory,
+        chance,
+        chance.randrange(expected_rows.LIVES),
+        EVERY_S,
+        slow_share=0.7,
+    )
+    expected_rows.compare(plan, memory, full)
+
+
+if __name__ == "__main__":
+    expected_rows.more(survive, sys.argv[1:])

@@ -114,6 +114,9 @@ class DocumentModel:
     one_of: ClassVar[tuple[str, ...]] = ()
     """Alternative keys: exactly one must be present, which the loader checks."""
 
+    usual_keys: ClassVar[tuple[str, ...]] = ()
+    """The keys that a hint writes where a rule of the model, and no field, says which it needs."""
+
     origin: ClassVar[tuple[str, ...]] = ()
     """Keys of a connector's options that say where it reads or writes, not how."""
 

@@ -302,6 +302,8 @@ def _format_mapping(model: type[DocumentModel], key: str, value: Text) -> str:
 
 
 def _list_required_keys(model: type[DocumentModel]) -> list[str]:
+    if model.usual_keys:
+        return [*model.usual_keys]
     return [k for k, n in model.fields_by_key().items() if model.model_fields[n].is_required()]
 
 

@@ -84,7 +84,7 @@ def _build_table_loop(iterate: Iterate, known: KnownColumns, report: PlanProblem
     """Return the operation of the head of a loop over a table."""
     for name in iterate.key or ():
         if name not in known.schema and known.is_complete:
-            report.add(f'unknown column "{name}"', name.locate())
+            report.add(f'iterate.key: unknown column "{name}"', name.locate())
     table = nodes.TableRounds(
         int(iterate.rounds),
         None if iterate.until is None else _type_table_condition(iterate, known, report),
@@ -105,6 +105,10 @@ def _type_table_condition(
     assert iterate.until is not None
     at = iterate.until.locate()
     schema = known.schema
+    if iterate.key is None and f"{nodes.BEFORE_COLUMN}." in iterate.until:
+        message = "iterate.until: before is the row of the same key, and there is no key"
+        report.add(message, at, "as in key: id")
+        return None
     if iterate.key is not None:
         before = Struct(schema.fields)
         schema = Schema((*schema, Column(nodes.BEFORE_COLUMN, before, nullable=True)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from docs.snippets import ROOT
 from tests.support.cli.command_line import Headrace
 
@@ -11,7 +13,7 @@ LOOPS = ROOT / "configs" / "loops"
 def test_the_tests_of_the_loops_pass(headrace: Headrace) -> None:
     ran = headrace("test", str(LOOPS))
     assert ran.status == 0, ran.out + ran.err
-    assert "3 passed" in ran.out + ran.err
+    assert "4 passed" in ran.out + ran.err
 
 
 def test_ten_rounds_print_their_numbers(headrace: Headrace) -> None:
@@ -31,3 +33,13 @@ def test_a_simulated_loop_gives_what_the_interpreter_gives(headrace: Headrace) -
 def test_the_summary_counts_the_rows_that_came_back(headrace: Headrace) -> None:
     ran = headrace("run", str(LOOPS / "stream.yaml"), "--fresh")
     assert "metrics of tries: rows_back 50, rows_left 5\n" in ran.err
+
+
+def test_a_ranking_is_computed_in_rounds(headrace: Headrace) -> None:
+    for parallelism in ("1", "3"):
+        file = str(LOOPS / "bulk.yaml")
+        ran = headrace("run", file, "--fresh", "--set", f"settings.parallelism={parallelism}")
+        assert ran.status == 0, ran.err
+        ranks = {row["page"]: row["rank"] for row in map(json.loads, ran.out.split())}
+        assert ranks == {3: 150000, 4: 150000, 1: 1519608, 2: 1569166, 0: 1611208}
+        assert "metrics of ranks: rounds 57, rows_changed 232\n" in ran.err

@@ -45,6 +45,7 @@ class Iterate(DocumentModel):
     """
 
     key_aliases = ITERATE_KEY_ALIASES
+    usual_keys = "from", "feedback"
     from_: Names | None = Field(
         None,
         alias="from",

@@ -119,6 +119,38 @@ def test_explain_draws_the_way_back(tmp_path: Path) -> None:
             "[a row that is to go round does not leave: read tries.loop]",
         ),
         (
+            "bulk: plain, body: once, rounds: 3, until: max(id - before.id) < 1",
+            f"  once: {ONCE}\n",
+            "iterate.until: before is the row of the same key, and there is no key [as in key: id]",
+        ),
+        (
+            "bulk: plain, body: once, rounds: 3, until: id < 1",
+            f"  once: {ONCE}\n",
+            "iterate.until: wanted a condition over all rows of a round "
+            "[as in max(abs(rank - before.rank)) < 1e-6]",
+        ),
+        (
+            "bulk: plain, body: once, rounds: 3, until: max(od) < 1",
+            f"  once: {ONCE}\n",
+            'iterate.until: unknown column "od"',
+        ),
+        (
+            "bulk: plain, body: once, rounds: 3, key: od",
+            f"  once: {ONCE}\n",
+            'iterate.key: unknown column "od"',
+        ),
+        (
+            "bulk: plain, body: once, rounds: 3",
+            f"  once: {ONCE}\n  aside: {{from: once, where: id > 1}}\n",
+            '"once" is inside of the loop of "tries", which has many rounds '
+            "[tries has the rows of the last round]",
+        ),
+        (
+            "bulk: plain, body: once, rounds: 3",
+            "  once: {from: tries.loop, select: [id]}\n",
+            'iterate.body: "once" has no column "at"',
+        ),
+        (
             LOOP,
             "  once: {from: tries.loop, dedup: {key: id, keep: last}}\n",
             "iterate.feedback: the rows that come back are",

@@ -17,7 +17,7 @@ from headrace.core.expressions.typed import (
     is_fallible,
 )
 from headrace.core.pipeline.clauses.iterate import Iterate
-from headrace.core.pipeline.model import Pipeline, Step
+from headrace.core.pipeline.model import Pipeline, Sink, Step
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import describe_kind
@@ -230,13 +230,14 @@ class PlanLoops:
         """Report what reads the tables of single rounds from outside of the loop."""
         inside = {stream.name for step in body.values() for stream in step.outputs}
         inside.add(nodes.name_loop_stream(head.name))
-        readers = [
+        readers: list[tuple[Text, Step | Sink]] = [
             (name, step)
             for step in pipeline.steps.values()
             if step.name not in body and step.iterate is None
             for name in step.input_streams
         ]
-        for name, part in (*readers, *((each.from_, each) for each in pipeline.sinks.values())):
+        readers += [(sink.from_, sink) for sink in pipeline.sinks.values()]
+        for name, part in readers:
             if name in inside:
                 self.report.subject = format_subject(part)
                 message = f'"{name}" is inside of the loop of "{head.name}", which has many rounds'

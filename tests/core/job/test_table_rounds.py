@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
 
+import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.connectors.memory import InMemoryData
 from tests.core.job.test_loops import EVERY_S, draw_rows
 from tests.support.reference.random_loops import build_sources
+from tests.support.reference.random_pipelines import BEGIN
 from tests.support.runtime import expected_rows
 from tests.support.runtime.crashing_jobs import FlakyMemory
+from tests.support.runtime.memory_pipelines import rows, simulated
 
 STEPS = st.sampled_from(
     [
@@ -65,8 +72,8 @@ def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Split
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_rounds_give_the_table_that_their_plan_means(data: st.DataObject) -> None:
-    text, rows = draw_rounds(data)
-    expected_rows.run(data, text, rows)
+    text, came = draw_rounds(data)
+    expected_rows.run(data, text, came)
 
 
 @settings(max_examples=12, deadline=None)
@@ -75,10 +82,43 @@ def test_whatever_happens_rounds_give_the_table_once(data: st.DataObject) -> Non
     survive(data)
 
 
+LATE_LINKS = """\
+sources:
+  pages: {memory: {data: pages}, schema: {page: bigint}}
+  links:
+    memory: {data: links}
+    schema: {page: bigint, target: bigint, at: timestamp}
+    event_time: at
+    watermark: {delay: 0s}
+steps:
+  start: {from: pages, select: {page: page, hops: 0L}}
+  reached: {iterate: {bulk: start, body: next, rounds: 50}}
+  moved:
+    join: {left: {from: reached.loop, as: one}, right: links, on: one.page = links.page}
+    select: {page: links.target, hops: one.hops + 1}
+  both: {from: [start, moved]}
+  next: {from: both, key: page, aggregate: {hops: min(hops)}}
+sinks: {out: {from: reached, memory: {data: out}}}
+"""
+
+
+def test_a_round_waits_for_the_end_of_inputs_from_outside(tmp_path: Path) -> None:
+    """The links come in pieces, long after the table of the first round."""
+    links = [
+        pl.DataFrame({"page": [page], "target": [page + 1], "at": [BEGIN + timedelta(hours=page)]})
+        for page in range(5)
+    ]
+    events = [event for frame in links for event in (frame, 10.0)]
+    memory = InMemoryData({"pages": {"0": [pl.DataFrame({"page": [0]})]}, "links": {"0": events}})
+    outcome = simulated(tmp_path, LATE_LINKS, memory, 1)
+    assert outcome.failure is None, outcome.failure
+    assert rows(memory, "out") == Counter((page, page) for page in range(6))
+
+
 def survive(data: st.DataObject) -> None:
     """Draw rounds, rows, and faults, and compare."""
-    text, rows = draw_rounds(data)
-    full = expected_rows.without_empty(rows)
+    text, came = draw_rounds(data)
+    full = expected_rows.without_empty(came)
     chance = random.Random(data.draw(st.integers(0, 9999)))
     paced = {
         expected_rows.DATA[name]: expected_rows.paced(splits, chance)

@@ -101,8 +101,7 @@ class TableRoundsHead(StatelessOperator):
         if not frames:
             schema = {**self._types, WEIGHT: pl.Int64()}
             return pl.DataFrame(schema=schema)
-        if len(frames) > 1:
-            frames[:] = [merge_rows(pl.concat(frames))]
+        frames[:] = [merge_rows(pl.concat(frames))]
         return frames[0]
 
     def _is_until(self, after: pl.DataFrame, before: pl.DataFrame) -> bool:

@@ -110,6 +110,10 @@ def _type_table_condition(
         report.add(message, at, "as in key: id")
         return None
     if iterate.key is not None:
+        if nodes.BEFORE_COLUMN in schema:
+            message = f'iterate.until: there is a column "{nodes.BEFORE_COLUMN}" already'
+            report.add(message, at, "rename it in an earlier step")
+            return None
         before = Struct(schema.fields)
         schema = Schema((*schema, Column(nodes.BEFORE_COLUMN, before, nullable=True)))
     try:

@@ -16,12 +16,12 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.connectors.memory import InMemoryData
+from headrace.connectors.memory import InMemoryData, MemoryEvent
 from tests.core.job.test_loops import EVERY_S, draw_rows
 from tests.support.reference.random_loops import build_sources
 from tests.support.reference.random_pipelines import BEGIN
 from tests.support.runtime import expected_rows
-from tests.support.runtime.crashing_jobs import FlakyMemory
+from tests.support.runtime.crashing_jobs import Fate, FlakyMemory, Life
 from tests.support.runtime.memory_pipelines import rows, simulated
 
 STEPS = st.sampled_from(
@@ -113,6 +113,20 @@ def test_a_round_waits_for_the_end_of_inputs_from_outside(tmp_path: Path) -> Non
     outcome = simulated(tmp_path, LATE_LINKS, memory, 1)
     assert outcome.failure is None, outcome.failure
     assert rows(memory, "out") == Counter((page, page) for page in range(6))
+
+
+def test_a_drained_table_takes_no_new_rows(tmp_path: Path) -> None:
+    pages: list[MemoryEvent] = [pl.DataFrame({"page": [0]}), 50.0, pl.DataFrame({"page": [3]})]
+    link = pl.DataFrame({"page": [0], "target": [1], "at": [BEGIN]})
+    memory = FlakyMemory({"pages": {"0": pages}, "links": {"0": [link]}})
+    life = Life(tmp_path, f"settings: {{parallelism: 1}}\n{LATE_LINKS}", memory)
+    outcome = life.run(1, Fate(stopped_at=20, drains=True))
+    assert outcome.failure is None, outcome.failure
+    assert rows(memory, "out") == Counter([(0, 0), (1, 1)])
+    outcome = life.run(2)
+    assert outcome.failure is not None
+    assert outcome.failure.step == "reached"
+    assert outcome.failure.message.startswith("new rows came after the last round")
 
 
 def survive(data: st.DataObject) -> None:

@@ -27,6 +27,7 @@ from headrace.core.state_reader.state_schema import (
     rebuild_key,
 )
 from headrace.core.types.data_types import Type
+from headrace.core.types.elements import EVENT_TIME, ORDER, WEIGHT
 from headrace.core.types.key_groups import encode_keys
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -104,11 +105,13 @@ class StepStateReader:
             raise DamagedSnapshot(message, "--raw shows it as it is stored") from error
 
     def _read_rows(self, name: str, as_kept: bool, of: ParsedKey | None) -> Iterator[pl.DataFrame]:
-        calls = self.fingerprint.calls
+        calls, is_loop = self.fingerprint.calls, self.fingerprint.operation.startswith("iterate ")
         for frozen, frames in self._read_frames(name, of):
             if of is not None:
                 frames = [_filter_key(frame, of.encoded_key, self.key) for frame in frames]
-            if as_kept or self.schema is None:
+            if not as_kept and is_loop:
+                yield _show_loop_rows(frames)
+            elif as_kept or self.schema is None:
                 yield from (mask_secret_columns(frame, calls) for frame in frames)
             else:
                 yield from _build_reader(self.schema).read(name, frames, frozen.clock_us)
@@ -152,6 +155,15 @@ def read_frames(frozen: FrozenState, name: str, groups: range) -> list[pl.DataFr
     else:
         return [*frozen.read_runs(name, groups)]
     return [] if rows is None else [rows]
+
+
+def _show_loop_rows(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Return the rows that the head of a loop holds: those on their way back, or its tables."""
+    import polars as pl
+
+    shown = {EVENT_TIME: "event_time", WEIGHT: "copies"}
+    rows = [frame.drop(ORDER, strict=False).rename(shown, strict=False) for frame in frames]
+    return pl.concat(rows) if rows else pl.DataFrame()
 
 
 def _has_entries(frozen: FrozenState, name: str) -> bool:

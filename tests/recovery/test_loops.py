@@ -143,3 +143,50 @@ def test_a_drained_loop_is_empty_and_may_resume_with_new_rows(tmp_path: Path) ->
     assert left <= ALL
     finish(tmp_path, "--resume-drained")
     assert read_rows(tmp_path) == ALL
+
+
+RANKING = """\
+name: killed
+settings: {parallelism: 2, checkpoint: {every: 100ms}}
+sources:
+  pages: {generate: {rows: 5, columns: {page: id}}}
+  rows: {generate: {rows: 400, rate: 20/s, columns: {page: id % 5, target: (id * id + 1) % 5}}}
+steps:
+  start: {from: pages, select: {page: page, rank: 1000000L}}
+  ranks: {iterate: {bulk: start, body: next, rounds: 30}}
+  given:
+    join: {left: {from: ranks.loop, as: one}, right: rows, on: one.page = rows.page}
+    select: {page: rows.target, share: one.rank div 100}
+  next: {from: given, key: page, aggregate: {rank: sum(share)}}
+sinks:
+  out: {from: ranks, files: {path: out}}
+"""
+
+
+def compute_ranks() -> dict[int, int]:
+    """Compute what 30 rounds of RANKING give."""
+    ranks = dict.fromkeys(range(5), 1_000_000)
+    for _ in range(30):
+        shares = Counter[int]()
+        for link in range(400):
+            shares[(link * link + 1) % 5] += ranks.get(link % 5, 0) // 100
+        ranks = dict(shares)
+    return ranks
+
+
+def test_a_killed_table_in_rounds_is_shown_and_resumes(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(RANKING)
+    process = start(tmp_path, "p.yaml", "--log", "json")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if json.loads(line).get("number", 0) >= 10:
+            break
+    process.kill()
+    ended(process)
+    shown = command(tmp_path, "state", "show", "killed", "ranks")
+    assert "ranks table: 5 rows" in shown
+    assert "ranks round: 1 row" in shown
+    finish(tmp_path)
+    lines = [line for path in (tmp_path / "out").iterdir() for line in path.open()]
+    assert {row["page"]: row["rank"] for row in map(json.loads, lines)} == compute_ranks()
+    assert len(lines) == len(compute_ranks())

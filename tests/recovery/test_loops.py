@@ -187,6 +187,10 @@ def test_a_killed_table_in_rounds_is_shown_and_resumes(tmp_path: Path) -> None:
     assert "ranks table: 5 rows" in shown
     assert "ranks round: 1 row" in shown
     finish(tmp_path)
-    lines = [line for path in (tmp_path / "out").iterdir() for line in path.open()]
+    lines = [
+        line
+        for path in (tmp_path / "out").glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
     assert {row["page"]: row["rank"] for row in map(json.loads, lines)} == compute_ranks()
     assert len(lines) == len(compute_ranks())

@@ -16,6 +16,7 @@ from headrace.cli.control.http_messages import (
     RequestError,
     Response,
     check_keys,
+    describe_error,
     make_response,
 )
 from headrace.cli.control.http_server import HttpRoute
@@ -176,7 +177,7 @@ def build_operation_document(operation: Operation) -> dict[str, object]:
         "state": operation.state,
         "progress": {"words": operation.progress_text, **operation.progress_numbers},
         "result": None if operation.state != "done" else operation.result,
-        "error": error and {"code": error.code, "message": error.message, "hint": error.hint},
+        "error": error and describe_error(error),
     }
 
 

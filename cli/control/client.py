@@ -107,7 +107,9 @@ class JobClient:
         try:
             with self._open_answer("POST", path, body, SILENCE_TIMEOUT_S, {}) as response:
                 if response.status != 200:
-                    raise self._reject(response.status, orjson.loads(response.read()))
+                    raise build_refusal(
+                        response.status, orjson.loads(response.read()), self.home.name
+                    )
                 yield from parse_events(response)
         except NotListening:
             raise Refusal(f"{self.home.name} has just ended", status=3) from None
@@ -211,12 +213,7 @@ class JobClient:
             raise _reject_unanswered(self.home, error) from None
         if status == wanted:
             return document
-        raise self._reject(status, document)
-
-    def _reject(self, status: int, document: Document) -> Refusal:
-        why = document["error"]
-        message = f"{self.home.name}: {why['message']}"
-        return Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
+        raise build_refusal(status, document, self.home.name)
 
     def _check_starting(self, make_hint: Callable[[], str], *, late: bool) -> None:
         try:
@@ -253,3 +250,10 @@ def _reject_unanswered(home: Home, error: NoAnswer) -> Refusal:
     end = format_command("stop", home, "--now")
     hint = f"a slow user function may be blocking it; try again, or end it: {end}"
     return Refusal(f"{home.name} has not answered{'' if why[0] == ':' else ' '}{why}", hint, 1)
+
+
+def build_refusal(status: int, document: Document, job: str = "") -> Refusal:
+    """Return the error of an answer, for a command about a job."""
+    why = document["error"]
+    message = f"{job}: {why['message']}" if job else why["message"]
+    return Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))

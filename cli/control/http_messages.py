@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import field
+from typing import Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
@@ -209,10 +210,30 @@ def make_response(status: int, document: object) -> Response:
     return Response(status, data)
 
 
+class CodedError(Protocol):
+    """An error of a request, or of what it has begun."""
+
+    @property
+    def code(self) -> str:
+        """The kind of error, for programs."""
+
+    @property
+    def message(self) -> str:
+        """The error in words."""
+
+    @property
+    def hint(self) -> str:
+        """A hint, perhaps empty."""
+
+
+def describe_error(error: CodedError) -> dict[str, str]:
+    """Return an error as plain data."""
+    return {"code": error.code, "message": error.message, "hint": error.hint}
+
+
 def make_error_response(bad: RequestError, headers: Mapping[str, str] | None = None) -> Response:
     """Build an answer from an error."""
-    error = {"code": bad.code, "message": bad.message, "hint": bad.hint}
-    response = make_response(bad.status, {"error": error})
+    response = make_response(bad.status, {"error": describe_error(bad)})
     return Response(response.status, response.body, headers=headers or {})
 
 

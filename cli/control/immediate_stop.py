@@ -13,7 +13,7 @@ import socket
 import time
 from contextlib import suppress
 
-from headrace.cli.control.client import EXIT_STATUSES, JobClient, NoAnswer, NotListening
+from headrace.cli.control.client import JobClient, NoAnswer, NotListening, build_refusal
 from headrace.cli.control.operation_wait import open_process
 from headrace.cli.errors import Refusal
 from headrace.core.api.snapshots import SnapshotError
@@ -78,9 +78,7 @@ def _request_stop(client: JobClient) -> bool:
     except (NotListening, NoAnswer):
         return False
     if status not in (202, 409):  # 409: it has ended, and its process is about to
-        why = document["error"]
-        message = f"{client.home.name}: {why['message']}"
-        raise Refusal(message, why["hint"], EXIT_STATUSES.get(status, 1))
+        raise build_refusal(status, document, client.home.name)
     return True
 
 

@@ -39,6 +39,7 @@ from headrace.cli.server.state_queries import read_state
 from headrace.cli.server.stored_graphs import StoredGraphs
 from headrace.cli.server.supervisor import ServedJob, Supervisor, describe_job
 from headrace.cli.server.timelines import JobTimeline, Timelines
+from headrace.core.errors.problems import suggest_name
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.storage.names import get_home_folder
 
@@ -124,7 +125,8 @@ class JobApi:
         entries = await asyncio.to_thread(list_jobs, self.folder.home)
         entry = next((each for each in entries if each.name == name), None)
         if entry is None and name not in self.supervisor.jobs:
-            raise RequestError(404, "no_such_job", f"there is no job {name}")
+            hint = suggest_name(name, [*self.supervisor.jobs, *(each.name for each in entries)])
+            raise RequestError(404, "no_such_job", f"there is no job {name}", hint)
         return make_response(200, self._merge(name, entry))
 
     async def log(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from headrace.cli.control import job_socket
-from headrace.cli.control.client import EXIT_STATUSES, Document, JobClient, NoAnswer, NotListening
+from headrace.cli.control.client import Document, JobClient, NoAnswer, NotListening, build_refusal
 from headrace.cli.control.job_list import RESUMABLE_STATUSES, JobEntry
 from headrace.cli.control.job_lookup import resolve_job_name
 from headrace.cli.errors import Refusal
@@ -54,8 +54,7 @@ class ServerClient:
         except NoAnswer as error:
             raise Refusal(f"the server has not answered: {error}", status=1) from None
         if status >= 300:
-            why = document["error"]
-            raise Refusal(why["message"], why["hint"], EXIT_STATUSES.get(status, 1))
+            raise build_refusal(status, document)
         return document
 
     def fetch_job(self, name: str) -> Document:

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from dataclasses import field
 from typing import Any
 
-from headrace.cli.control.http_messages import RequestError
+from headrace.cli.control.http_messages import RequestError, describe_error
 from headrace.core.api.snapshots import format_now
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -53,7 +53,7 @@ class ServerOperation:
             "state": self.state,
             "progress": {"words": self.progress_text},
             "result": self.result,
-            "error": error and {"code": error.code, "message": error.message, "hint": error.hint},
+            "error": error and describe_error(error),
         }
 
 

@@ -73,6 +73,12 @@ export function formatWatermark(text) {
   return text == null ? "" : text.replace("T", " ").replace(/Z$/, "");
 }
 
+/** { split: "a.jsonl", position: 129 } → a.jsonl at 129 */
+export function formatPlace({ split, position }) {
+  if (split == null) return "";
+  return `${split}${position == null ? "" : ` at ${typeof position === "object" ? JSON.stringify(position) : position}`}`;
+}
+
 export function plural(number, word, many = `${word}s`) {
   return `${formatCount(number)} ${number === 1 ? word : many}`;
 }

@@ -2,7 +2,7 @@
 
 import { getText, jobPath } from "./api.js";
 import { h } from "./dom.js";
-import { formatBytes, formatClock, formatCount, formatDuration } from "./format.js";
+import { formatBytes, formatClock, formatCount, formatDuration, formatPlace } from "./format.js";
 import { drawStatus } from "./jobs.js";
 import { redraw, state } from "./store.js";
 
@@ -77,14 +77,9 @@ function drawFailures(lines) {
   return failures.length > 0 && h("section", { class: "failures" }, h("h2", null, `Failures of this run: ${failures.length}`),
     h("ul", { class: "panel list" }, failures.slice(0, 20).map((line, at) => h("li", { key: `${line.time} ${at}` },
       h("div", { class: "line" }, h("span", { class: "muted" }, formatClock(line.time)), line.values.step && h("b", { class: "mono" }, line.values.step),
-        h("span", { class: "muted" }, describePlace(line.values)), h("span", { class: "spring" }),
+        h("span", { class: "muted" }, formatPlace(line.values)), h("span", { class: "spring" }),
         line.values.delay_s != null && h("span", { class: "muted" }, `restarted after ${formatDuration(line.values.delay_s)}`)),
       h("pre", { class: "bad" }, line.values.message), line.values.hint && h("p", { class: "muted" }, line.values.hint)))));
-}
-
-function describePlace({ split, position }) {
-  if (split == null) return "";
-  return `${split}${position == null ? "" : ` at ${typeof position === "object" ? JSON.stringify(position) : position}`}`;
 }
 
 function drawRuns() {

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { skewOf, subtasksOf } from "./figures.js";
 import { knownStatistics } from "./graph.js";
-import { formatBytes, formatClock, formatCount, formatDuration, formatLag, formatWatermark } from "./format.js";
+import { formatBytes, formatClock, formatCount, formatDuration, formatLag, formatPlace, formatWatermark } from "./format.js";
 import { describeHolder, drawShares } from "./overview.js";
 import { link, state } from "./store.js";
 
@@ -48,10 +48,9 @@ function drawTrouble(name, counts) {
 }
 
 /** Where a bad record was read, or how far time was when a late row came. */
-function describeOrigin({ split, position, watermark }) {
-  if (watermark != null) return `, the watermark was at ${formatWatermark(watermark)}`;
-  if (split == null) return "";
-  return `, ${split}${position == null ? "" : ` at ${typeof position === "object" ? JSON.stringify(position) : position}`}`;
+function describeOrigin(row) {
+  if (row.watermark != null) return `, the watermark was at ${formatWatermark(row.watermark)}`;
+  return row.split == null ? "" : `, ${formatPlace(row)}`;
 }
 
 function drawLookup(counts) {

@@ -137,6 +137,9 @@ def test_an_upgrade_that_cannot_resume_is_refused_and_the_job_goes_on(home: Serv
     wrong = home.run("upgrade", "a", new.name)
     assert (wrong.returncode, f"{new}:5:" in wrong.stderr) == (2, True)
     new.unlink()
+    misspelt = home.run("upgrade", "a1", "a.yaml")
+    assert misspelt.returncode == 2
+    assert misspelt.stderr == 'headrace: there is no job a1\n      did you mean "a"?\n'
     file.write_text(endless("b"))
     other = home.run("upgrade", "a", "a.yaml")
     assert (other.returncode, "wanted a version of a" in other.stderr) == (3, True)

@@ -40,7 +40,7 @@ from headrace.core.pipeline.model import (
     Watermark,
 )
 from headrace.core.pipeline.settings import INACTIVE_SETTINGS, Settings
-from headrace.core.pipeline.unsupported import CLAUSES, PLANNED_CLAUSES
+from headrace.core.pipeline.unsupported import CLAUSES
 
 INTRODUCTION_TEXT = """\
 # The pipeline file
@@ -337,11 +337,7 @@ def _formats() -> Iterator[str]:
 def _planned_features() -> Iterator[str]:
     yield "## Not built yet\n"
     yield "These are planned, and rejected by name until they are built.\n"
-    for what, words in (
-        ("Clauses of steps", PLANNED_CLAUSES),
-        ("Formats", PLANNED_FORMATS),
-    ):
-        yield f"- {what}: {_list_words(words)}"
+    yield f"- Formats: {_list_words(PLANNED_FORMATS)}"
     yield ""
 
 

@@ -23,7 +23,6 @@ from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.unsupported import (
     CLAUSE_EXAMPLES,
     CLAUSES,
-    PLANNED_CLAUSES,
     QUALIFYING_CLAUSES,
     STEP_KEY_ALIASES,
     suggest_in_step,
@@ -61,7 +60,7 @@ class StepReader:
 
     def read(self) -> Step | None:
         """Return the step, if it is valid."""
-        data, later = self._read_clauses()
+        data = self._read_clauses()
         two = find_input_clause(data)
         if two and "from" in data:
             self._report_violation(make_from_conflict(two))
@@ -71,7 +70,7 @@ class StepReader:
         lookups, is_broken = self._read_lookups(data)
         step = self._validate_keys(data)
         clear = clause_rules.check_shape(data, self._report_violation)
-        if step is None or later or not clear or unsound or is_broken:
+        if step is None or not clear or unsound or is_broken:
             return None
         step = step.model_copy(update={"lookup": lookup, "lookups": lookups})
         self._check_clauses(step, data)
@@ -84,20 +83,13 @@ class StepReader:
             states={} if step.process is None else self._read_states(step, step.process),
         )
 
-    def _read_clauses(self) -> tuple[dict[Text, object], bool]:
-        """Return the values of its keys, and whether it has clauses that are not built yet."""
+    def _read_clauses(self) -> dict[Text, object]:
         assert isinstance(self.section.node, MappingNode)
         entries = self.resolver.resolve_entries(self.section.node, self.section.subject)
-        later = [key for key in entries if key in PLANNED_CLAUSES]
-        data = {
+        return {
             key: self.resolver.resolve_value(entry.value, self.section.subject)
             for key, entry in entries.items()
-            if key not in later
         }
-        if later:
-            self._report_planned(later)
-            data.setdefault(Text("from"), Text("later"))
-        return data, bool(later)
 
     def _validate_keys(self, data: Mapping[Text, object]) -> StepKeys | None:
         """Return the step without its lookups, which are read by themselves."""
@@ -149,12 +141,6 @@ class StepReader:
             return None, False
         lookups = read_lookups(data[Text("lookups")], self.section, self.connectors, self.findings)
         return lookups, lookups is None
-
-    def _report_planned(self, later: list[Text]) -> None:
-        shown = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
-        message = f"{shown} {'is' if len(later) == 1 else 'are'} not built yet"
-        hint = f"the clauses of a step are {', '.join(CLAUSES)}"
-        self.findings.add(message, later[0].locate(), hint, self.section.subject)
 
     def _check_clauses(self, step: StepKeys, data: Mapping[Text, object]) -> None:
         if is_pass_through(step, data):

@@ -1,4 +1,4 @@
-"""Keys that are planned but not built, and hints for keys that are unknown or misplaced.
+"""Hints for keys that are unknown or misplaced.
 
 A newcomer writes `filter` for `where`, or puts a step's clause into a source. Each table here gives
 a hint.
@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from headrace.core.pipeline.connector_spec import ConnectorSpec, ConnectorSpecs
 from headrace.core.pipeline.model import SinkKeys, SourceKeys, StepKeys
 from headrace.core.pipeline.settings import Settings
-
-PLANNED_CLAUSES: tuple[str, ...] = ()
 
 CLAUSES = (
     *(
@@ -151,7 +149,7 @@ def suggest_in_endpoint(key: str, kind: str, connectors: ConnectorSpecs, connect
         return "it belongs in settings, a step or a sink"
     if key in written.fields_by_key():
         return f"it belongs in a {other}"
-    if key in StepKeys.fields_by_key() or key in PLANNED_CLAUSES:
+    if key in StepKeys.fields_by_key():
         return "it belongs in a step"
     return ""
 

@@ -143,7 +143,8 @@ class ExpressionResolver:
             return foreign_syntax.NAME_HINTS[name.lower()]
         if name in self.tables:
             return f"{name} is an input: write {name}.{next(iter(self.tables[name]), 'column')}"
-        shown = ", ".join(self.schema.names[:8]) + (", ..." if len(self.schema) > 8 else "")
+        names = [each for each in self.schema.names if not each.startswith("__")]
+        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         variables = ", ".join(self._list_variables())
         parameters = f"the parameters are {variables}, " if variables else ""
         return f"{parameters}the columns are {shown}; text goes in quotes: '{name}'"

@@ -288,6 +288,7 @@ _TIME_REASONS: Mapping[str, str] = {
     "event_time": "event_time is computed in the source, which rows that come back do not pass",
     "window": _WAITS.format("window"),
     "over": _WAITS.format("over"),
+    "match": _WAITS.format("match"),
     "dedup": _WAITS.format("dedup by event time"),
     "join": _WAITS.format("a join in time"),
     "broadcast": _WAITS.format("broadcast by event time"),
@@ -298,6 +299,7 @@ _TIME_HINTS: Mapping[str, str] = {
     "event_time": "set event_time in the source",
     "window": "window: {count: ...} and aggregates without a window do not wait",
     "over": "do it before or after the loop",
+    "match": "do it before or after the loop",
     "dedup": "order: arrival does not wait, and ttl: {after: ..., time: processing}",
     "join": "a join without within, as_of and window does not wait",
     "broadcast": "order: arrival does not wait",
@@ -317,6 +319,8 @@ def _find_time_clauses(operation: nodes.Operation) -> Iterator[str]:
             yield "broadcast" if isinstance(matching, BroadcastMatch) else "join"
         case nodes.Over():
             yield "over"
+        case nodes.Match():
+            yield "match"
         case nodes.Dedup(ttl=ttl) if operation.uses_event_time or _is_event_time(ttl):
             yield "dedup"
         case nodes.RowTime():

@@ -179,6 +179,7 @@ def test_mistakes_are_reported(tmp_path: Path, iterate: str, steps: str, message
     [
         ("window: {tumble: 1m}, aggregate: {n: count(*)}", "window waits for event time"),
         ("over: {n: row_number()}", "over waits for event time"),
+        ("match: {pattern: a b, emit: {n: count(a)}}", "match waits for event time"),
         ("dedup: {key: id, order: event_time}", "dedup by event time waits for event time"),
         ("aggregate: {n: count(*)}, ttl: 1h", "ttl by event time waits for event time"),
     ],

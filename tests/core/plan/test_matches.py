@@ -118,6 +118,14 @@ def test_a_mistake_is_reported(tmp_path: Path, match: str, problem: str) -> None
     assert any(problem in each for each in problems), problems
 
 
+def test_a_hint_names_the_columns_of_the_input_only(tmp_path: Path) -> None:
+    problems = said(
+        tmp_path, pipeline("pattern: a b, define: {b: id > a.nothing}, emit: {n: count(a)}")
+    )
+    assert any("the columns are" in each for each in problems), problems
+    assert not any("__" in each for each in problems)
+
+
 def test_the_place_of_a_mistake_is_inside_the_pattern(tmp_path: Path) -> None:
     text = pipeline("pattern: low up{2,4} down!").replace("pattern: low up{2,4} down!", "X")
     text = text.replace("{X}", "\n      {pattern: 'low up{2,4} down!'}")

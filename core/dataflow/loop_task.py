@@ -71,6 +71,8 @@ class ReturningBarrier:
 
     barrier: Barrier
     counts: Document
+    loop_counts: Mapping[str, int]
+    """The rows that the head had counted."""
     rows: list[pl.DataFrame] = field(default_factory=list)
     """The rows that have come back since."""
     bytes: int = 0
@@ -289,7 +291,8 @@ class LoopTask:
             return
         self._last_barrier = max(self._last_barrier, barrier.checkpoint)
         counts = self.operator_task.collect_counts()
-        self._pending_barrier = ReturningBarrier(barrier, counts)
+        loop_counts = self.head.copy_counts() if isinstance(self.head, LoopHead) else {}
+        self._pending_barrier = ReturningBarrier(barrier, counts, loop_counts)
         await self.operator_task.output.send_control(barrier)
 
     async def _complete_barrier(self) -> None:
@@ -317,11 +320,14 @@ class LoopTask:
     def _freeze_states(
         self, snapshotter: Snapshotter, pending: ReturningBarrier
     ) -> Mapping[str, tuple[FrozenState, ...]]:
-        """Freeze the state, with the rows that came back before the barrier."""
+        """Freeze the state at the barrier, with the rows that came back before it was back."""
         assert isinstance(self.head, LoopHead)
         rows = self.head.returning_rows
         rows.rows = concat_contiguous(pending.rows) if pending.rows else None
+        now_counted = self.head.copy_counts()
+        self.head.set_counts(pending.loop_counts)
         frozen = snapshotter.freeze_states()
+        self.head.set_counts(now_counted)
         rows.rows = None
         return frozen
 

@@ -6,7 +6,7 @@ checkpoint: those that were on their way back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import Redistribution
@@ -57,6 +57,14 @@ class LoopHead(StatelessOperator):
         self._counts = context.state.counters.metrics.counters
         for name in (ROWS_BACK, ROWS_LEFT, *((ROWS_OVER,) if loop.max_rounds else ())):
             self._counts.setdefault(name, 0)
+
+    def copy_counts(self) -> dict[str, int]:
+        """Return the numbers of rows that have been counted so far."""
+        return dict(self._counts)
+
+    def set_counts(self, counts: Mapping[str, int]) -> None:
+        """Set the numbers of rows, as those at a barrier while its snapshot is taken."""
+        self._counts.update(counts)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Send new rows on."""

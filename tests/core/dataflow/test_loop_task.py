@@ -20,10 +20,12 @@ from headrace.core.coordination.messages import (
     LoopTimeHeld,
     ReleaseLoopTime,
     RestoredState,
+    SnapshotAcknowledged,
 )
 from headrace.core.dataflow.channel import Channel, ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.errors.attribution import get_failed_part
+from headrace.core.operators.loop_head import LoopHead
 from headrace.core.types.elements import (
     MAX_WATERMARK_US,
     Barrier,
@@ -37,6 +39,8 @@ from headrace.core.worker.channels import build_channels
 from headrace.core.worker.connectors import WorkerConnectors
 from headrace.core.worker.subtask_builder import Subtask, SubtaskBuilder
 from headrace.state.memory.backend import MemoryBackend
+from headrace.state.storage.local_store import LocalSnapshotStore
+from headrace.state.storage.memory_disk import MemoryDisk
 from tests.support.runtime.memory_pipelines import plan_of
 
 PIPELINE = """\
@@ -61,6 +65,8 @@ class HeadOfLoop:
         self.forward, self.back = by_stream["rows"], by_stream["once"]
         self.inside, self.left = by_stream["tries.loop"], by_stream["tries"]
         self.events = list[CoordinatorEvent]()
+        store = LocalSnapshotStore(MemoryDisk(), "/checkpoints", "0" * 32)
+        store.prepare()
         builder = SubtaskBuilder(
             plan,
             WorkerConnectors(),
@@ -68,6 +74,7 @@ class HeadOfLoop:
             ChannelBounds(),
             OperatorContext(lambda: 0, folder, frozenset(plan.streams), MemoryBackend()),
             channels=channels,
+            store=store,
         )
         deploy = Deploy(1, (HEAD,), RestoredState())
         (self.subtask,) = builder.build_subtasks(self.events.append, deploy)
@@ -177,3 +184,31 @@ def test_a_latency_marker_passes_a_loop_once(tmp_path: Path) -> None:
     asyncio.run(live())
     assert take_all(head.left) == [marker]
     assert take_all(head.inside) == []
+
+
+def test_a_snapshot_counts_the_rows_before_its_barrier(tmp_path: Path) -> None:
+    head = HeadOfLoop(tmp_path)
+
+    async def live() -> SnapshotAcknowledged:
+        task = await run_until(
+            head,
+            (head.forward, rows_of(3, 12)),
+            (head.forward, Barrier(1)),
+            (head.forward, rows_of(13, 14)),
+            (head.back, rows_of(10)),
+            (head.back, Barrier(1)),
+        )
+        assert head.subtask.loop_task is not None
+        snapshotter = head.subtask.loop_task.operator_task.snapshotter
+        assert snapshotter is not None
+        await snapshotter.wait_for_previous()
+        task.cancel()
+        (taken,) = (each for each in head.events if isinstance(each, SnapshotAcknowledged))
+        return taken
+
+    (document,) = asyncio.run(live()).snapshot.states["tries"]
+    assert document["metrics"] == {"counters": {"rows_back": 0, "rows_left": 1}, "gauges": {}}
+    counted = {"rows_back": 1, "rows_left": 4}
+    assert head.subtask.loop_task is not None
+    assert isinstance(head.subtask.loop_task.head, LoopHead)
+    assert head.subtask.loop_task.head.copy_counts() == counted

@@ -116,6 +116,8 @@ class KeyedStateReader:
                 yield move_to_end(rows, METADATA_COLUMNS)
             case "sequence":
                 yield whole
+            case states.LOOP_STATE:
+                yield self._format_rows(whole)
             case "waiting":
                 yield self._read_waiting_rows(whole)
             case "counts":
@@ -147,6 +149,8 @@ class KeyedStateReader:
             return ()  # several rows have the same rank
         if isinstance(self._operation, nodes.Match) and name == "keys":
             return ()  # a key may have several runs from the same time
+        if name == states.LOOP_STATE:
+            return ()  # equal rows may go round
         key, rows = len(self._key.names), 1 if self._stores_rows else 0
         if name in self._meaning.value_columns:
             return tuple(columns[:-1])
@@ -382,6 +386,8 @@ class KeyedStateReader:
                 columns = {**key, SLOT: number}
             case "sequence":
                 columns = {LAST_NUMBER: number}
+            case states.LOOP_STATE:
+                columns = {each.name: to_polars(each.type) for each in self._meaning.stored_columns}
             case "fired":
                 columns = {**key, FRAGMENT_START: number, FRAGMENT_END: number, SLOT: number}
             case "ranking":

@@ -9,12 +9,20 @@ from typing import Any
 import polars as pl
 import pytest
 
+from headrace.core.api.state import NO_CLOCK_US
 from headrace.core.pipeline.text import MASK
 from headrace.core.state_reader.columns import mask_secret_columns
+from headrace.core.state_reader.keyed_states import KeyedStateReader
 from headrace.core.state_reader.keys import InvalidKey, parse_key
-from headrace.core.state_reader.state_schema import UnreadableState, read_state_schema, rebuild_key
+from headrace.core.state_reader.state_schema import (
+    StateSchema,
+    UnreadableState,
+    read_state_schema,
+    rebuild_key,
+)
 from headrace.core.state_reader.state_statistics import measure_state
 from headrace.core.state_reader.step_states import StepStateReader
+from tests.support.runtime import changed_pipelines
 from tests.support.stopped_jobs import Stopped
 
 RUNNING = "from: rows, key: {odd: k % 2, s: s}, aggregate: {n: count(*), last: last(s)}"
@@ -139,3 +147,21 @@ def test_sizes(tmp_path: Path, step: str, state: str, rows: int, keys: int) -> N
     assert len({group.group for group in found.groups}) == len(found.groups)
     most = found.most_loaded
     assert most is None or most.rows == max(group.rows for group in found.groups)
+
+
+def test_rows_inside_of_a_loop_have_the_columns_of_its_input(tmp_path: Path) -> None:
+    loop = "iterate: {from: numbers, until: v > 9, feedback: once}"
+    more = (
+        "  numbers: {from: rows, select: [k, v]}\n"
+        "  once: {from: step.loop, select: {k: k, v: v + 1}}\n"
+    )
+    plan = changed_pipelines.plan(tmp_path, changed_pipelines.pipeline(loop, more))
+    schema = read_state_schema(changed_pipelines.document(plan), "step")
+    assert isinstance(schema, StateSchema)
+    reader = KeyedStateReader(schema)
+    stored = pl.DataFrame({"k": [1, 1], "v": [3, 3]})
+    (shown,) = reader.read("loop", [stored], NO_CLOCK_US)
+    assert shown.rows() == [(1, 3), (1, 3)]
+    (empty,) = reader.read("loop", [], NO_CLOCK_US)
+    assert empty.schema == stored.schema
+    assert reader.list_identity_columns("loop") == ()

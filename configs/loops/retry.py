@@ -14,7 +14,10 @@ class Order(Row):
 
 
 class Wait(Process):
-    """Passes an order with a name on at once, any other one after 1, 2, 4 ... seconds."""
+    """Passes an order with a name on at once, any other one after 1, 2, 4 ... seconds.
+
+    Each order comes once: a second one of the same id would take the place of one that waits.
+    """
 
     customer = value("bigint")
     rounds = value("bigint", default=0)

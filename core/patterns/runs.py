@@ -159,7 +159,10 @@ class Matcher:
         if fits & self.start.mask and (threads := self._start_threads(row, fits)):
             made.append(Run(row, threads))
             count += len(threads)
-        if count > self._rules.max_runs:
+        if (
+            count > self._rules.max_runs
+            and count - self._count_ended(moved, made) > self._rules.max_runs
+        ):
             raise TooManyRuns
         is_changed = has_failed = False
         for run, threads in moved:
@@ -178,6 +181,13 @@ class Matcher:
                 runs.sort(key=_get_start)
         if is_changed:
             self._resolve(runs, row[TIME], decisions)
+
+    def _count_ended(self, moved: Iterable[tuple[Run, list[Thread]]], made: Iterable[Run]) -> int:
+        """Return how many threads a row has ended by matches that wait for no other run."""
+        if self._is_blocking:
+            return 0
+        changed = [*(threads for _, threads in moved), *(run.threads for run in made)]
+        return sum(bool(threads) and threads[-1][1] is None for threads in changed)
 
     def pass_time(self, runs: list[Run], until_us: int, decisions: list[Decision]) -> None:
         """End the runs whose time has passed at `until_us`, the earliest first."""

@@ -202,7 +202,11 @@ class PlanLoops:
         body = find_steps_between(parts, [inside], loop.feedback)
         if not body:
             message = f'iterate.{key}: the rows of "{loop.feedback}" do not come from {inside}'
-            self.report.add(message, place, f"the first step inside is one with from: {inside}")
+            hint = f"the first step inside is one with from: {inside}"
+            if loop.feedback == inside:
+                message = f'iterate.{key}: wanted the last step inside of the loop, got "{inside}"'
+                hint += f"; {key} names the last one, whose rows come back"
+            self.report.add(message, place, hint)
             return
         left = [stream.name for stream in head.outputs if stream.name != inside]
         for name in find_steps_between(parts, left, loop.feedback):

@@ -98,8 +98,8 @@ class CoverageFinder:
         kinds = [self.plan.streams[name].kind for name in step.inputs]
         is_append = all(isinstance(kind, nodes.Append) for kind in kinds)
         for operation in step.operations:
-            if known is None:
-                return None
+            if known is None or (isinstance(operation, nodes.Match) and step.on_error):
+                return None  # which rows fail by `max_runs` is not known
             known = self._follow(operation, known, is_append=is_append)
             is_append = is_append and not _replaces_rows(operation)
         return known

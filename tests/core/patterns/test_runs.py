@@ -149,6 +149,11 @@ def test_a_row_that_makes_too_many_runs_changes_nothing() -> None:
     assert len(decisions) == 2 and not runs
 
 
+def test_a_row_that_ends_matches_makes_no_runs() -> None:
+    found = matches("a => b", "abb", skip="none", within=9, max_runs=1)
+    assert found == ["1: a0 b1", "2: a0 b2", "9: a0..."]
+
+
 def test_a_reluctant_end_is_preferred_to_a_row_that_is_also_left_out() -> None:
     assert matches("a => b*? not c", "abx", within=3) == ["3: a0"]
     assert matches("a => b* not c", "abx", within=3) == ["3: a0 b1"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.core.expressions.typed import (
     ExpressionError,
     ExpressionErrors,
+    TypedExpression,
     find_inputs,
     is_fallible,
 )
@@ -61,7 +62,7 @@ def build_loop(
         else:
             columns.append(Column(nodes.ROUNDS_COLUMN, BIGINT))
     known = replace(known, schema=Schema(tuple(columns)), has_row_place=False)
-    until = None if iterate.until is None else type_condition(iterate.until, known, report)
+    until = None if iterate.until is None else _type_until(iterate, iterate.until, known, report)
     if until is not None and iterate.until is not None and is_fallible(until):
         hint = "compute it in a step inside, whose on_error applies to the row"
         report.add("iterate.until: it may fail for a row", iterate.until.locate(), hint)
@@ -78,6 +79,21 @@ def build_loop(
         iterate.watermark == "pass",
     )
     return known, loop
+
+
+def _type_until(
+    iterate: Iterate, text: Text, known: KnownColumns, report: PlanProblems
+) -> TypedExpression | None:
+    """Return the condition with which rows leave, and report one over rounds that nobody counts."""
+    if iterate.rounds or nodes.ROUNDS_COLUMN in known.schema:
+        return type_condition(text, known, report)
+    counted = Schema((*known.schema, Column(nodes.ROUNDS_COLUMN, BIGINT)))
+    until = type_condition(text, replace(known, schema=counted), report)
+    if until is not None and nodes.ROUNDS_COLUMN in find_inputs(until):
+        message = f'iterate.until: the column "{nodes.ROUNDS_COLUMN}" is not counted'
+        report.add(message, text.locate(), "add rounds: true")
+        return None
+    return until
 
 
 def _build_table_loop(iterate: Iterate, known: KnownColumns, report: PlanProblems) -> nodes.Loop:

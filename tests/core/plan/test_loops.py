@@ -90,6 +90,11 @@ def test_explain_draws_the_way_back(tmp_path: Path) -> None:
             "[the first step inside is one with from: tries.loop]",
         ),
         (
+            "from: plain, until: rounds = 3, feedback: once",
+            f"  once: {ONCE}\n",
+            'iterate.until: the column "rounds" is not counted [add rounds: true]',
+        ),
+        (
             "from: plain, until: id, feedback: once",
             f"  once: {ONCE}\n",
             "wanted a condition (boolean), got bigint [compare it]",

@@ -1,8 +1,8 @@
 """The order of the tests, and the tests that need a Kafka broker or Spark.
 
 When processes share the tests, each takes a whole file at a time, so that module fixtures are made
-once; and one of them takes all files of tests/core/spark, which share one session. Slow files come
-first, so that at the end no process works alone.
+once; and one of them takes all files of a folder of TOGETHER. Slow files come first, so that at the
+end no process works alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ LONGEST = (
     "test_layout.py",
     "test_names.py",
 )
-SPARK = "tests/core/spark"
+TOGETHER = ("tests/core/spark", "tests/connectors/kafka")
+"""Folders whose tests share what takes long to start: a session of Spark, brokers."""
 BROKERS = {"broker", "secured"}
 
 
@@ -126,11 +127,12 @@ def pytest_unconfigure() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     from xdist.scheduler import LoadFileScheduling
 
-    class OneSpark(LoadFileScheduling):  # type: ignore[misc]
-        """Schedules whole files, and all of tests/core/spark as one file."""
+    class FolderScheduling(LoadFileScheduling):  # type: ignore[misc]
+        """Schedules whole files, and all files of some folders as one."""
 
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
-            return SPARK if file.startswith(f"{SPARK}/") else file
+            folders = (folder for folder in TOGETHER if file.startswith(f"{folder}/"))
+            return next(folders, file)
 
-    return OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
+    return FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.runtime import expected_rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_whatever_happens_a_pipeline_gives_the_rows_that_its_plan_means(
     data: st.DataObject,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.runtime import expected_rows
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_a_pipeline_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
     text, splits = expected_rows.of_one_input(data)

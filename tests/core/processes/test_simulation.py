@@ -27,7 +27,7 @@ from tests.support.runtime.simulated_workers import (
     check_seed,
 )
 
-SEEDS = 100
+SEEDS = 60
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))

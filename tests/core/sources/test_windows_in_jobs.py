@@ -112,7 +112,7 @@ def test_an_idle_source_holds_time_again_also_by_rows_that_are_filtered_away(
     assert found == [(55, 0, 2), (60, 10, 1), (255, 20, 2)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     lists=st.lists(disordered(), max_size=4),
     other=disordered(),

@@ -29,13 +29,13 @@ COMPARED = 4
 """The most checkpoints that are compared of a job, besides its end."""
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_a_query_over_tables_is_right_at_each_checkpoint(data: st.DataObject) -> None:
     survive(data)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_duckdb_gives_the_same_final_tables(data: st.DataObject) -> None:
     duckdb_tables.hold(data)

@@ -37,7 +37,7 @@ RIGHT_TOO = "  gone_right: {from: late_right, memory: {data: late_right}}\n"
 MORE = "key: k, window: {tumble: 4s}, aggregate: {n: count(*), f: first(v), l: last(v)}"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_a_row_is_late_or_meets_all_that_are_not(data: st.DataObject) -> None:
     survive(data)

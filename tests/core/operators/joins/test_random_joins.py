@@ -17,14 +17,14 @@ from tests.support.runtime import expected_rows
 LIVES = 6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_a_join_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
     text, sides = expected_rows.of_two_inputs(data, random_joins.pipelines())
     expected_rows.run(data, text, sides)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_whatever_happens_a_join_gives_the_rows_that_its_plan_means(data: st.DataObject) -> None:
     survive(data)

@@ -26,7 +26,7 @@ LIVES = 6
 SPLITS = st.lists(st.lists(random_pipelines.ROW, min_size=5, max_size=25), min_size=1, max_size=2)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_matches_are_those_that_the_pattern_means(data: st.DataObject) -> None:
     compare(data)

@@ -120,7 +120,7 @@ def follow(data: st.DataObject) -> None:
     expected_rows.compare(plan, memory, came, job.timeline)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_triggers_of_both_clocks_fire_as_row_by_row(data: st.DataObject) -> None:
     follow(data)

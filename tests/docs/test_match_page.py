@@ -56,7 +56,7 @@ def list_cases() -> Iterator[Case]:
 
 
 def _list_lines(columns: int) -> Iterator[list[str]]:
-    """Yield the cells of the tables that have so many columns."""
+    """Yield the cells of the tables that have this number of columns."""
     for line in PAGE.splitlines():
         hidden = re.sub(r"`[^`]*`", lambda text: text[0].replace("|", "¦"), line)
         cells = [cell.strip().replace("¦", "|") for cell in hidden.split("|")[1:-1]]

@@ -55,7 +55,7 @@ sinks:
 
 
 def kill_during_loop(folder: Path, parallelism: int, files: int) -> None:
-    """Run the job until it has written so many files of checkpoints, and kill it."""
+    """Run the job until it has written a number of files of checkpoints, and kill it."""
     process = start(folder, "p.yaml", "--quiet", "--set", f"settings.parallelism={parallelism}")
     written = set[str]()
     while process.poll() is None and len(written) < files:

@@ -24,7 +24,8 @@ from headrace.core.operators.matches.match_state import KeyRuns, RunCache, list_
 from headrace.core.operators.operator import ClocklessOperator, FailedRow, Output
 from headrace.core.operators.process.row_buffer import RowBuffer
 from headrace.core.patterns.automaton import NO_VARIABLE, build_automaton
-from headrace.core.patterns.runs import TIME, Decision, Matcher, MatchRules, TooManyRuns
+from headrace.core.patterns.matcher import Matcher, TooManyRuns
+from headrace.core.patterns.runs import TIME, Decision, MatchRules
 from headrace.core.plan.nodes import Match
 from headrace.core.types.elements import HIDDEN_COLUMNS, MAX_WATERMARK_US
 from headrace.core.types.out_of_range_times import format_out_of_range

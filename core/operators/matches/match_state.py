@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.core.api.state import KEY, KEY_INDEX, KeyedTable, StepState
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.operators.ttl_operator import KEYS_STATE
-from headrace.core.patterns.runs import AT, TIME, History, Matcher, Row, Run, Thread
+from headrace.core.patterns.matcher import Matcher
+from headrace.core.patterns.runs import AT, TIME, History, Row, Run, Thread
 from headrace.core.plan.nodes import Match
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER

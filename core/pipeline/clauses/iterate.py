@@ -58,7 +58,7 @@ class Iterate(DocumentModel):
     )
     bulk: StreamName | None = Field(
         None,
-        description="In place of `from`: the rows of a table, which `body` computes anew in each "
+        description="In place of `from`: the rows of a table, which `body` computes in each "
         "round. The step emits the rows of the last round.",
     )
     body: StreamName | None = Field(
@@ -115,7 +115,7 @@ def check_iterate(iterate: Iterate) -> Iterator[RuleViolation]:
     """Yield the rules that the keys of `iterate` violate."""
     kind, wanted = ("from", "feedback") if iterate.bulk is None else ("bulk", "body")
     if iterate.bulk is not None and iterate.from_ is not None:
-        hint = "from: rows go round one by one; bulk: a table is computed anew in each round"
+        hint = "from: rows go round one by one; bulk: a table is computed again in each round"
         yield RuleViolation(("iterate", "bulk"), 'iterate: "bulk" does not go with "from"', hint)
     for key, value in (("from", iterate.inputs), (wanted, iterate.last_step)):
         if not value:

@@ -67,7 +67,7 @@ def test_no_sender_waits_and_rows_stay_in_order() -> None:
 
 
 def take_all_again(channel: FeedbackChannel) -> bool:
-    """Whether the file is used anew for rows that come later."""
+    """Whether the file is used again for rows that come later."""
     return take_all(channel).equals(rows) if (rows := put_all(channel, 20)).height else False
 
 

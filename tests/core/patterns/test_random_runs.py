@@ -14,18 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.patterns.automaton import NO_VARIABLE, build_automaton
+from headrace.core.patterns.matcher import Matcher
 from headrace.core.patterns.parser import parse_pattern
 from headrace.core.patterns.pattern import Pattern
-from headrace.core.patterns.runs import (
-    Decision,
-    History,
-    Matcher,
-    MatchRules,
-    Row,
-    Run,
-    SkipRule,
-    list_rows,
-)
+from headrace.core.patterns.runs import Decision, History, MatchRules, Row, Run, SkipRule, list_rows
 from headrace.core.plan.nodes import AfterMatch
 from headrace.core.testing.reference.match_finder import NEVER_US, MatchFinder, Taken
 from tests.support.reference import random_patterns

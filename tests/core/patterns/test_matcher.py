@@ -9,16 +9,9 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.patterns.automaton import build_automaton
+from headrace.core.patterns.matcher import Matcher, TooManyRuns
 from headrace.core.patterns.parser import parse_pattern
-from headrace.core.patterns.runs import (
-    Decision,
-    Matcher,
-    MatchRules,
-    Run,
-    SkipRule,
-    TooManyRuns,
-    list_rows,
-)
+from headrace.core.patterns.runs import Decision, MatchRules, Run, SkipRule, list_rows
 
 
 def matches(

@@ -18,6 +18,7 @@ from headrace.core.coordination import messages
 from headrace.core.coordination.messages import (
     CommitOutput,
     Deploy,
+    HeldTime,
     RestoredState,
     Snapshot,
     SubtaskFinished,
@@ -25,6 +26,7 @@ from headrace.core.coordination.messages import (
 from headrace.core.exchange.control_connection import ControlConnection, Envelope
 from headrace.core.exchange.peer_lost import PeerLost
 from headrace.core.exchange.stream_end import SocketEnd, open_socket_pair
+from headrace.core.types.elements import LoopMarker
 
 SUBTASK = SubtaskId(1, 2)
 SNAPSHOT = Snapshot(
@@ -40,6 +42,8 @@ VALUES: dict[str, object] = {
     "tuple[Snapshot, ...]": (SNAPSHOT,),
     "RestoredState": RestoredState({"in": SNAPSHOT.splits}, SNAPSHOT.states, {"out": ({},)}),
     "Failure": Failure("message", "step", "0", 5, "hint", "trace", True, False, "here"),
+    "HeldTime": HeldTime(5, is_round=True),
+    "LoopMarker": LoopMarker("tries", 2, is_open=True),
     "Handle": {"path": "x"},
     "Handle | None": {"path": "x"},
     "int": 1,

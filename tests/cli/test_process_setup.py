@@ -43,7 +43,7 @@ def test_ctrl_c_while_python_imports_leaves_no_traceback(
                 process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
     said = [line for line in rest.splitlines() if not line.startswith("import time:")]
-    assert process.returncode == 130
+    assert process.returncode == 130, rest
     # Each of several signals may be answered.
     assert set(said) <= {"stopped"}
 

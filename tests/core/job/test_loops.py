@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tests.support.reference import random_loops
 from tests.support.reference.random_pipelines import BEGIN, SPREAD_S
 from tests.support.runtime import expected_rows
-from tests.support.runtime.crashing_jobs import FlakyMemory
 
 EVERY_S = (0.1, 0.3, 1.0)
 """The intervals of checkpoints."""
@@ -39,22 +38,7 @@ def test_whatever_happens_a_loop_gives_each_row_once(data: st.DataObject) -> Non
 def survive(data: st.DataObject) -> None:
     """Draw a loop, rows, and faults, and compare."""
     text, rows = draw_loop(data)
-    full = expected_rows.without_empty(rows)
-    chance = random.Random(data.draw(st.integers(0, 9999)))
-    paced = {
-        expected_rows.DATA[name]: expected_rows.paced(splits, chance)
-        for name, splits in full.items()
-    }
-    memory = FlakyMemory(paced)
-    plan, _ = expected_rows.survived(
-        expected_rows.in_parallel(data, text),
-        memory,
-        chance,
-        chance.randrange(expected_rows.LIVES),
-        EVERY_S,
-        slow_share=0.7,
-    )
-    expected_rows.compare(plan, memory, full)
+    expected_rows.survive(data, text, rows, every_s=EVERY_S, slow_share=0.7)
 
 
 def draw_loop(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits]]:

@@ -132,22 +132,7 @@ def test_a_drained_table_takes_no_new_rows(tmp_path: Path) -> None:
 def survive(data: st.DataObject) -> None:
     """Draw rounds, rows, and faults, and compare."""
     text, came = draw_rounds(data)
-    full = expected_rows.without_empty(came)
-    chance = random.Random(data.draw(st.integers(0, 9999)))
-    paced = {
-        expected_rows.DATA[name]: expected_rows.paced(splits, chance)
-        for name, splits in full.items()
-    }
-    memory = FlakyMemory(paced)
-    plan, _ = expected_rows.survived(
-        expected_rows.in_parallel(data, text),
-        memory,
-        chance,
-        chance.randrange(expected_rows.LIVES),
-        EVERY_S,
-        slow_share=0.7,
-    )
-    expected_rows.compare(plan, memory, full)
+    expected_rows.survive(data, text, came, every_s=EVERY_S, slow_share=0.7)
 
 
 if __name__ == "__main__":

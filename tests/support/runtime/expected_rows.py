@@ -36,6 +36,8 @@ Splits: TypeAlias = list[list[dict[str, Any]]]
 DATA = {"rows": "in", "a": "left", "b": "right"}
 """By source: what its rows are called in memory."""
 LIVES = 8
+EVERY_S = (0.3, 1.0, 3.0)
+"""The intervals of checkpoints."""
 
 
 def of_one_input(data: st.DataObject) -> tuple[str, Splits]:
@@ -98,14 +100,17 @@ def survive(
     text: str,
     came: Mapping[str, Splits],
     lives: int = LIVES,
+    every_s: Sequence[float] = EVERY_S,
     *,
+    slow_share: float = 0.0,
     every_firing: bool = False,
 ) -> None:
     """Run it to the end through whatever happens in fewer lives than that, and compare."""
     full = without_empty(came)
     chance = random.Random(data.draw(st.integers(0, 9999)))
     memory = FlakyMemory({DATA[name]: paced(splits, chance) for name, splits in full.items()})
-    plan, _ = survived(in_parallel(data, text), memory, chance, chance.randrange(lives))
+    parallel, count = in_parallel(data, text), chance.randrange(lives)
+    plan, _ = survived(parallel, memory, chance, count, every_s, slow_share=slow_share)
     compare(plan, memory, full)
     if every_firing:
         compare_firings(plan, memory, full)
@@ -116,7 +121,7 @@ def survived(
     memory: FlakyMemory,
     chance: random.Random,
     lives: int,
-    every_s: Sequence[float] = (0.3, 1.0, 3.0),
+    every_s: Sequence[float] = EVERY_S,
     *,
     slow_share: float = 0.0,
     on_committed: Callable[[Manifest], None] = lambda manifest: None,

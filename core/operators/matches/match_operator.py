@@ -215,11 +215,11 @@ class MatchOperator(ClocklessOperator):
     def _fail_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
         """Fail the rows that would give their keys too many runs."""
         message = f"more than {self._operation.max_runs:,} runs of one key (max_runs)"
-        keys = self._grouping.restore_names(rows.select(self._grouping.internal_names))
         inside = (KEY, *self._grouping.internal_names, *HIDDEN_COLUMNS)
         shown = format_out_of_range(rows.drop(*inside, strict=False)).iter_rows(named=True)
         if self._on_failure is not None:
             return self._on_failure([FailedRow(message, row) for row in shown])
+        keys = self._grouping.restore_names(rows.select(self._grouping.internal_names))
         key = f" for the key {format_row(keys.row(0, named=True))}" if keys.width else ""
         with attribute_errors_to(self._step):
             raise TooManyRunsOfKey(f"{message},{key} in the row {format_row(next(shown))}")

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from headrace.cli.pipeline_tests.simulated_job import ignore_operation
 from headrace.state.storage.local_disk import LocalDisk
-
-
-def _do_nothing(operation: str, path: str) -> None:
-    """Let the operation happen."""
 
 
 class FaultyDisk(LocalDisk):
     """A real disk whose `before_operation` may raise OSError, like that of `MemoryDisk`."""
 
     def __init__(self) -> None:
-        self.before_operation: Callable[[str, str], None] = _do_nothing
+        self.before_operation: Callable[[str, str], None] = ignore_operation
 
     def make_folder(self, path: str) -> None:
         self.before_operation("make_folder", path)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 import polars as pl
@@ -71,27 +72,24 @@ def lines(first: int, count: int) -> bytes:
 
 
 @pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    ends = os.pipe()
-    yield ends
-    for end in ends:
-        try:
-            os.close(end)
-        except OSError:
-            continue
+def pipe() -> Iterator[tuple[int, FileIO]]:
+    """The end to read from, and the one to write to, which a test may close."""
+    reading, writing = os.pipe()
+    with open(reading, "rb", buffering=0), open(writing, "wb", buffering=0) as end:
+        yield reading, end
 
 
 def test_a_line_that_arrives_alone_is_handed_on_at_once(
-    tmp_path: Path, pipe: tuple[int, int]
+    tmp_path: Path, pipe: tuple[int, FileIO]
 ) -> None:
     async def work() -> None:
         reading = stdin_of(tmp_path, JSON, pipe[0])
         position = 0
         for number in range(5):
             line = lines(number, 1)
-            os.write(pipe[1], line[:4])
+            pipe[1].write(line[:4])
             waiting = asyncio.ensure_future(reading.fetch())
-            os.write(pipe[1], line[4:])
+            pipe[1].write(line[4:])
             chunk = await waiting
             assert isinstance(chunk, Chunk)
             position += len(line)
@@ -104,15 +102,15 @@ def test_a_line_that_arrives_alone_is_handed_on_at_once(
 @pytest.mark.parametrize("piece", [1, 7, 100, 5000])
 @pytest.mark.parametrize(("source", "head"), [(JSON, b""), (CSV, b"id\n")])
 def test_every_record_is_read_once_however_it_comes(
-    tmp_path: Path, pipe: tuple[int, int], piece: int, source: str, head: bytes
+    tmp_path: Path, pipe: tuple[int, FileIO], piece: int, source: str, head: bytes
 ) -> None:
     text = lines(0, 500) if source is JSON else b"".join(b"%d\n" % at for at in range(500))
     text = head + text.rstrip()
 
     def send() -> None:
         for at in range(0, len(text), piece):
-            os.write(pipe[1], text[at : at + piece])
-        os.close(pipe[1])
+            pipe[1].write(text[at : at + piece])
+        pipe[1].close()
 
     sender = threading.Thread(target=send)
     sender.start()
@@ -126,14 +124,14 @@ def test_every_record_is_read_once_however_it_comes(
 @pytest.mark.parametrize("size", [1024, 1025])
 @pytest.mark.parametrize("end", [b"", b"\n", b'\n{"id": 3}\n'])
 def test_a_large_record_is_refused_however_it_comes(
-    tmp_path: Path, pipe: tuple[int, int], piece: int, size: int, end: bytes
+    tmp_path: Path, pipe: tuple[int, FileIO], piece: int, size: int, end: bytes
 ) -> None:
     text = b'{"id": 1}\n' + b'{"id": 2}'.ljust(size) + end
 
     def send() -> None:
         for at in range(0, len(text), piece):
-            os.write(pipe[1], text[at : at + piece])
-        os.close(pipe[1])
+            pipe[1].write(text[at : at + piece])
+        pipe[1].close()
 
     sender = threading.Thread(target=send)
     sender.start()
@@ -147,17 +145,19 @@ def test_a_large_record_is_refused_however_it_comes(
     sender.join()
 
 
-def test_what_gathers_while_nobody_asks_is_one_block(tmp_path: Path, pipe: tuple[int, int]) -> None:
+def test_what_gathers_while_nobody_asks_is_one_block(
+    tmp_path: Path, pipe: tuple[int, FileIO]
+) -> None:
     async def work() -> list[int]:
         reading = stdin_of(tmp_path, JSON, pipe[0])
-        os.write(pipe[1], lines(0, 1))
+        pipe[1].write(lines(0, 1))
         sizes = []
         for _ in range(3):
             chunk = await reading.fetch()
             assert isinstance(chunk, Chunk)
             sizes.append(chunk.frame.height)
             for at in range(10):
-                os.write(pipe[1], lines(at, 1))
+                pipe[1].write(lines(at, 1))
                 await asyncio.sleep(0)
         await reading.close()
         return sizes
@@ -197,14 +197,14 @@ def test_nothing_can_be_standard_input(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def test_waiting_for_input_can_be_given_up(tmp_path: Path, pipe: tuple[int, int]) -> None:
+def test_waiting_for_input_can_be_given_up(tmp_path: Path, pipe: tuple[int, FileIO]) -> None:
     async def work() -> list[int]:
         reading = stdin_of(tmp_path, JSON, pipe[0])
         waiting = asyncio.ensure_future(reading.fetch())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        os.write(pipe[1], lines(7, 1))
+        pipe[1].write(lines(7, 1))
         chunk = await reading.fetch()
         await reading.close()
         assert isinstance(chunk, Chunk)
@@ -213,7 +213,7 @@ def test_waiting_for_input_can_be_given_up(tmp_path: Path, pipe: tuple[int, int]
     assert asyncio.run(work()) == [7]
 
 
-def test_it_is_exhausted_while_nothing_comes(tmp_path: Path, pipe: tuple[int, int]) -> None:
+def test_it_is_exhausted_while_nothing_comes(tmp_path: Path, pipe: tuple[int, FileIO]) -> None:
     async def work() -> None:
         reading = stdin_of(tmp_path, JSON, pipe[0])
         before = asyncio.get_running_loop().time()
@@ -221,10 +221,10 @@ def test_it_is_exhausted_while_nothing_comes(tmp_path: Path, pipe: tuple[int, in
         await asyncio.sleep(0)
         (since,) = reading.list_exhausted().values()
         assert before <= since <= asyncio.get_running_loop().time()
-        os.write(pipe[1], lines(7, 1))
+        pipe[1].write(lines(7, 1))
         await waiting
         assert reading.list_exhausted() == {}
-        os.close(pipe[1])
+        pipe[1].close()
         assert await reading.fetch() == SplitFinished(SPLIT)
         assert reading.list_exhausted() == {}
         await reading.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,6 +121,44 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()
+
+
+class FailureDisplay:
+    """Shows each failure as it comes: a run that breaks off would not show any."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"FAILED {report.nodeid} ({report.when})")
+            self._terminal.write_line(report.longreprtext)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if terminal is not None and config.getoption("numprocesses", None):
+        config.pluginmanager.register(FailureDisplay(terminal))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, object, object]:
+    """Escape lone surrogates, as of file names: a report with them could not be sent."""
+    return escape_surrogates((yield))
+
+
+def escape_surrogates(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {key: escape_surrogates(item) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)(map(escape_surrogates, value))
+    return value
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,18 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.api.state import KEY, SLOT, RunsLayout
+from headrace.core.api.state import KEY, SLOT, KeyedTable, RunsLayout, SortedRuns
 from headrace.core.api.user_code import format_row
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.operators.dedup import BUFFER_STATE
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.matches.conditions import RowConditions
-from headrace.core.operators.matches.match_results import MatchResults
+from headrace.core.operators.matches.match_results import MatchOutput, MatchResults
 from headrace.core.operators.matches.match_rows import MatchedRowColumns
-from headrace.core.operators.matches.match_state import KeyRuns, RunCache, list_waiting_columns
+from headrace.core.operators.matches.match_state import (
+    KeyRuns,
+    RunCache,
+    list_match_columns,
+    list_waiting_columns,
+)
 from headrace.core.operators.operator import ClocklessOperator, FailedRow, Output
 from headrace.core.operators.process.row_buffer import RowBuffer
+from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.patterns.automaton import NO_VARIABLE, build_automaton
 from headrace.core.patterns.matcher import Matcher, TooManyRuns
 from headrace.core.patterns.runs import TIME, Decision, MatchRules
@@ -65,27 +71,17 @@ class MatchOperator(ClocklessOperator):
         """`on_failure` takes the rows that fail; without it they fail the job."""
         self._operation = operation
         self._context = context
-        self._step = step
-        self._on_failure = on_failure
         self._state = context.state
-        self._grouping = GroupingKey(operation.key)
-        automaton = build_automaton(operation.pattern)
-        self._columns = MatchedRowColumns(operation, automaton)
-        self._conditions = RowConditions(operation, self._columns)
-        skip = operation.after_match
-        skip_to = NO_VARIABLE if skip.variable is None else automaton.names.index(skip.variable)
-        rules = MatchRules(operation.within_us, skip.rule, skip_to, operation.max_runs)
-        tests = self._conditions
-        self._matcher = Matcher(automaton, rules, tests.crossed, tests.test_crossed)
-        self._cache = RunCache(operation, context.state, self._matcher)
-        self._results = MatchResults(operation, context, self._columns)
-        inside = self._grouping.internal_names
-        columns = {**self._grouping.types, **list_waiting_columns(operation)}
+        grouping = self._grouping = GroupingKey(operation.key)
+        table = context.state.open_table(KEYS_STATE, list_match_columns(operation))
+        inside = grouping.internal_names
+        columns = {**grouping.types, **list_waiting_columns(operation)}
         self._buffer = RowBuffer(BUFFER_STATE, columns, inside, context.state)
-        layout = RunsLayout(self._grouping.types, inside, lambda frame: frame.unique())
+        layout = RunsLayout(grouping.types, inside, lambda frame: frame.unique())
         self._due = context.state.open_runs(DUE_STATE, layout)
-        self._row_count = 0
-        """The number of rows that have moved runs."""
+        self._runs = PatternRuns(operation, table, self._due, step, on_failure)
+        context.state.buffered_sizes[KEYS_STATE] = self._runs.measure_size
+        self._output = MatchOutput(operation, context)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer the rows that are not late."""
@@ -102,26 +98,60 @@ class MatchOperator(ClocklessOperator):
         rows, due = self._buffer.release(watermark_us), self._due.take(watermark_us)
         if rows is not None and rows.height:
             rows = self._grouping.encode_keys(rows)
-            failed = self._move_runs(rows, watermark_us, decisions)
+            failed = self._runs.move_runs(rows, watermark_us, decisions)
         if due is not None and due.height:
-            self._look_at_keys(self._grouping.encode_keys(due), watermark_us, decisions)
+            self._runs.look_at_keys(self._grouping.encode_keys(due), watermark_us, decisions)
         if failed is not None and failed.height:
-            yield from self._fail_rows(failed)
-        yield from self._results.emit(decisions)
-        self._cache.evict()
+            yield from self._runs.fail_rows(failed)
+        yield from self._output.emit([self._runs.build_results(decisions)])
+        self._runs.evict()
         self._state.clock_us = watermark_us
 
     def flush_to_state(self) -> None:
         """Write the rows that wait, and the runs that have changed, to the state."""
         self._buffer.flush_to_state()
-        self._cache.write_back()
+        self._runs.write_back()
 
     @property
     def pending_rows(self) -> int:
         """The number of buffered rows."""
         return len(self._buffer)
 
-    def _move_runs(
+
+class PatternRuns:
+    """The runs of one pattern, by key: rows and times in, decisions out."""
+
+    def __init__(
+        self,
+        operation: Match,
+        table: KeyedTable,
+        due: SortedRuns,
+        step: str,
+        on_failure: FailureHandler | None,
+    ) -> None:
+        """`table` has the runs of keys, `due` the times at which keys are looked at."""
+        self._operation = operation
+        self._due = due
+        self._step = step
+        self._on_failure = on_failure
+        self._grouping = GroupingKey(operation.key)
+        automaton = build_automaton(operation.pattern)
+        self._columns = MatchedRowColumns(operation, automaton)
+        self._conditions = RowConditions(operation, self._columns)
+        skip = operation.after_match
+        skip_to = NO_VARIABLE if skip.variable is None else automaton.names.index(skip.variable)
+        rules = MatchRules(operation.within_us, skip.rule, skip_to, operation.max_runs)
+        tests = self._conditions
+        self._matcher = Matcher(automaton, rules, tests.crossed, tests.test_crossed)
+        self._cache = RunCache(operation, table, self._matcher)
+        self.build_results = MatchResults(operation, self._columns).build
+        self.measure_size = self._cache.measure_size
+        self.write_back = self._cache.write_back
+        self.evict = self._cache.evict
+        self._row_count = 0
+        """The number of rows that have moved runs."""
+
+    def move_runs(
         self,
         rows: pl.DataFrame,
         watermark_us: int,
@@ -163,9 +193,7 @@ class MatchOperator(ClocklessOperator):
         is_relevant = rows[KEY].is_in(keys.implode())
         return rows.filter(is_relevant), fits.filter(is_relevant)
 
-    def _look_at_keys(
-        self, due: pl.DataFrame, watermark_us: int, decisions: list[Decision]
-    ) -> None:
+    def look_at_keys(self, due: pl.DataFrame, watermark_us: int, decisions: list[Decision]) -> None:
         """End the runs of keys whose time has passed."""
         due = due.unique(KEY, maintain_order=True)
         self._cache.load(due[KEY])
@@ -212,7 +240,7 @@ class MatchOperator(ClocklessOperator):
             filed = rows[indexes].with_columns(pl.Series(SLOT, slots, dtype=pl.Int64))
             self._due.add(filed.select(*inside, SLOT))
 
-    def _fail_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
+    def fail_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
         """Fail the rows that would give their keys too many runs."""
         message = f"more than {self._operation.max_runs:,} runs of one key (max_runs)"
         inside = (KEY, *self._grouping.internal_names, *HIDDEN_COLUMNS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.aggregates import compute_partial_states, deduplicate_calls
 from headrace.core.expressions.compilation import to_expr
@@ -26,42 +26,39 @@ from headrace.core.types.row_order import add_row_order, number_parts
 if TYPE_CHECKING:
     import polars as pl
 
+Results: TypeAlias = "tuple[pl.DataFrame | None, pl.DataFrame | None]"
+"""The rows of matches, and those of partial matches; None: there are none."""
+
 START, END = (field.name for field in MATCH_BOUNDS)
 REACHED, ROW_COUNT = (field.name for field in INCOMPLETE_FIELDS[1:])
 
 
-class MatchResults:
-    """The emitter of decided matches."""
+class MatchOutput:
+    """The emitter of the rows of matches, in the order of their times and keys."""
 
-    def __init__(self, match: Match, context: KeyedContext, columns: MatchedRowColumns) -> None:
-        self._match = match
+    def __init__(self, match: Match, context: KeyedContext) -> None:
         self._context = context
-        self._columns = columns
-        self._grouping = GroupingKey(match.key)
-        self._calls = deduplicate_calls(column.expression for column in match.emit)
-        self._finish = [
-            to_expr(column.expression.finish).alias(column.name) for column in match.emit
-        ]
+        self._key = [each.name for each in match.key]
+        self._names = list(match.schema.names)
+        self._partial_names = list(match.incomplete_schema.names)
+        self._incomplete_to = match.incomplete_to
 
-    def emit(self, decisions: Sequence[Decision]) -> Iterator[Output]:
-        """Emit matches and partial matches in the order of their times."""
-        complete = [each for each in decisions if each.is_complete]
-        if complete:
-            build = self._build_rows if self._match.all_rows else self._build_matches
-            names = [field.name for field in self._match.schema]
-            yield from self._emit_frame(self._context.stream, names, build(complete))
-        stream = self._match.incomplete_to
-        if stream is not None and stream in self._context.read_streams:
-            partial = [each for each in decisions if not each.is_complete]
-            if partial:
-                names = list(self._match.incomplete_schema.names)
-                yield from self._emit_frame(stream, names, self._build_matches(partial))
-
-    def _emit_frame(self, stream: str, names: list[str], frame: pl.DataFrame) -> Iterator[Output]:
-        """Emit rows in the order of their times and keys."""
+    def emit(self, results: Sequence[Results]) -> Iterator[Output]:
+        """Emit matches, then partial matches."""
         import polars as pl
 
-        key = list(self._grouping.names)
+        complete = [rows for rows, _ in results if rows is not None]
+        if complete:
+            yield from self._emit_frame(self._context.stream, self._names, pl.concat(complete))
+        stream = self._incomplete_to
+        partial = [rows for _, rows in results if rows is not None]
+        if partial and stream is not None and stream in self._context.read_streams:
+            yield from self._emit_frame(stream, self._partial_names, pl.concat(partial))
+
+    def _emit_frame(self, stream: str, names: list[str], frame: pl.DataFrame) -> Iterator[Output]:
+        import polars as pl
+
+        key = self._key
         tie = (
             compute_key_groups(encode_keys(frame.select(key)), 1 << 31)
             if key
@@ -75,6 +72,28 @@ class MatchResults:
         frame = number_parts(frame, number).select(*names, *hidden)
         for start in range(0, frame.height, MAX_OUTPUT_ROWS):
             yield stream, frame.slice(start, MAX_OUTPUT_ROWS)
+
+
+class MatchResults:
+    """The rows of the matches of one pattern."""
+
+    def __init__(self, match: Match, columns: MatchedRowColumns) -> None:
+        self._match = match
+        self._columns = columns
+        self._grouping = GroupingKey(match.key)
+        self._calls = deduplicate_calls(column.expression for column in match.emit)
+        self._finish = [
+            to_expr(column.expression.finish).alias(column.name) for column in match.emit
+        ]
+
+    def build(self, decisions: Sequence[Decision]) -> Results:
+        """Return the rows of matches and of partial matches, with the times that decided them."""
+        complete = [each for each in decisions if each.is_complete]
+        build = self._build_rows if self._match.all_rows else self._build_matches
+        rows = build(complete) if complete else None
+        if self._match.incomplete_to is None or len(complete) == len(decisions):
+            return rows, None
+        return rows, self._build_matches([each for each in decisions if not each.is_complete])
 
     def _build_matches(self, decisions: Sequence[Decision]) -> pl.DataFrame:
         """Return a row for each match, with what is emitted for it."""

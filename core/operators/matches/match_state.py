@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headrace.core.api.state import KEY, KEY_INDEX, KeyedTable, StepState
+from headrace.core.api.state import KEY, KEY_INDEX, KeyedTable
 from headrace.core.api.state_sizes import StateSize
-from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.patterns.matcher import Matcher
 from headrace.core.patterns.runs import AT, TIME, History, Row, Run, Thread
 from headrace.core.plan.nodes import Match
@@ -74,18 +73,17 @@ class KeyRuns:
 class RunCache:
     """The runs of all keys: those in memory, and the table."""
 
-    def __init__(self, match: Match, state: StepState, matcher: Matcher) -> None:
+    def __init__(self, match: Match, table: KeyedTable, matcher: Matcher) -> None:
         self._columns = list_match_columns(match)
         self._row_types = list_matched_columns(match)
         self._matcher = matcher
-        self._table: KeyedTable = state.open_table(KEYS_STATE, self._columns)
+        self._table = table
         self._is_complete = not self._table.rows
         """Whether all keys of the table are in memory, as far as they still have runs."""
         self.keys: dict[str, KeyRuns] = {}
         """The keys in memory that have runs."""
         self.changed: set[str] = set()
         """The keys that differ from the table."""
-        state.buffered_sizes[KEYS_STATE] = self._measure
 
     def load(self, keys: pl.Series) -> None:
         """Load the runs of these keys into memory."""
@@ -126,7 +124,8 @@ class RunCache:
             self.keys.clear()
             self._is_complete = False
 
-    def _measure(self) -> StateSize:
+    def measure_size(self) -> StateSize:
+        """Return the size of the runs in memory."""
         return StateSize(0, len(self.keys) * RUN_BYTES)
 
     def _list_values(self, found: pl.DataFrame, name: str) -> list[list[dict[str, Any]]]:

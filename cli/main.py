@@ -19,7 +19,7 @@ import click
 from headrace.cli.command_group import CommandGroup, print_version
 from headrace.cli.completion import COMPLETE_VARIABLE
 from headrace.cli.errors import exit_status_of, print_error, set_up_standard_streams
-from headrace.cli.process_setup import exit_on_interrupt, raise_on_interrupt
+from headrace.cli.process_setup import exit_on_interrupt, forget_interrupt, raise_on_interrupt
 from headrace.core.types.loading_cache import LoadingCache
 
 EXIT_GRACE_S = 3.0
@@ -84,6 +84,7 @@ def main() -> NoReturn:
     set_up_standard_streams()
     status = run_command_line(sys.argv[1:], ExitStack())
     exit_on_interrupt()
+    forget_interrupt()
     limit_exit(status)
     sys.exit(status)
 

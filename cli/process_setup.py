@@ -19,17 +19,31 @@ if TYPE_CHECKING:
 
 INTERRUPTED_STATUS = 130
 
+_RAISING_HANDLERS = [_signal.default_int_handler]
+
 
 def exit_on_interrupt() -> None:
     """Exit on Ctrl-C without an exception, unless it is ignored or handled."""
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    if _signal.getsignal(_signal.SIGINT) in _RAISING_HANDLERS:
         _signal.signal(_signal.SIGINT, _exit_process)
 
 
 def raise_on_interrupt() -> None:
     """Raise KeyboardInterrupt on Ctrl-C again, for a command that handles it."""
+    from headrace.core.errors.interrupts import raise_interrupt
+
     if _signal.getsignal(_signal.SIGINT) is _exit_process:
-        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        _RAISING_HANDLERS.append(raise_interrupt)
+        _signal.signal(_signal.SIGINT, raise_interrupt)
+
+
+def forget_interrupt() -> None:
+    """Let the process exit with its status after a KeyboardInterrupt that was handled.
+
+    Python ends itself by SIGINT if the exception has passed through text that was being executed,
+    as `dataclass` and `namedtuple` do it, and nothing was executed since.
+    """
+    exec("", {})
 
 
 def ensure_utf8() -> None:

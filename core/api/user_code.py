@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import signal
 import sys
 import threading
 import traceback
@@ -25,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.errors.interrupts import is_interrupt_raised
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -189,10 +189,9 @@ def _is_below(module: str, folder: Path) -> bool:
 def reraise_interrupt(error: BaseException) -> None:
     """Let Python's own KeyboardInterrupt pass; one that user code raises is an error as any other.
 
-    A run handles SIGINT by other means than exceptions. Elsewhere Python's own handler raises it.
+    A run handles SIGINT by other means than exceptions.
     """
-    own = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if isinstance(error, KeyboardInterrupt) and own:
+    if isinstance(error, KeyboardInterrupt) and is_interrupt_raised():
         raise error
 
 

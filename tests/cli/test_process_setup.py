@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,14 @@ def test_ctrl_c_while_python_imports_leaves_no_traceback(
         for line in process.stderr:
             if line.rpartition("|")[2].strip() == module:
                 break
-        process.send_signal(signal.SIGINT)
-        if command == "run":
-            # It may have been late enough to be the first of two.
-            while process.poll() is None:
+        with ThreadPoolExecutor() as pool:  # a full pipe would stop the process
+            reading = pool.submit(process.stderr.read)
+            process.send_signal(signal.SIGINT)
+            # It may be the first of two that `run` waits for, or come while a library drops it.
+            while not reading.done():
+                wait([reading], timeout=0.01 if command == "run" else 10)
                 process.send_signal(signal.SIGINT)
-        rest = process.stderr.read()
+            rest = reading.result()
     said = [line for line in rest.splitlines() if not line.startswith("import time:")]
     assert process.returncode == 130, rest
     # Each of several signals may be answered.

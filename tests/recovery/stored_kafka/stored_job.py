@@ -48,14 +48,17 @@ def feed(topics: Topics, phase: int) -> None:
     """Write the records of a phase: each at the same offset and with the same time, always.
 
     An aborted transaction comes between the halves, the second of which is a transaction, so
-    offsets have gaps, and the last record of a partition is followed by a marker.
+    offsets have gaps, and the last record of a partition is followed by a marker. A broker writes
+    markers after it has answered, so they are waited for: what follows would come before them.
     """
     first, half = phase * ROWS, ROWS // 2
     topics.write(INPUT, [build_record(id) for id in range(first, first + half)])
     aborted = [build_record(-id) for id in range(first + 1, first + 1 + PARTITIONS)]
     topics.transaction(INPUT, aborted, commit=False)
+    topics.settled(INPUT)
     committed = [build_record(id) for id in range(first + half, first + ROWS)]
     topics.transaction(INPUT, committed, commit=True)
+    topics.settled(INPUT)
 
 
 def build_record(id: int) -> Record:

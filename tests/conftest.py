@@ -146,19 +146,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, object, object]:
-    """Escape lone surrogates, as of file names: a report with them could not be sent."""
-    return escape_surrogates((yield))
+    """Make a report one that can be sent: without lone surrogates, and of plain types."""
+    return make_sendable((yield))
 
 
-def escape_surrogates(value: object) -> object:
+def make_sendable(value: object) -> object:
     match value:
+        case None | bool():
+            return value
+        case int():
+            return int(value)
+        case float():
+            return float(value)
         case str():
             return value.encode("utf-8", "backslashreplace").decode()
         case dict():
-            return {key: escape_surrogates(item) for key, item in value.items()}
-        case list() | tuple():
-            return type(value)(map(escape_surrogates, value))
-    return value
+            return {make_sendable(key): make_sendable(item) for key, item in value.items()}
+        case list():
+            return [*map(make_sendable, value)]
+        case tuple():
+            return (*map(make_sendable, value),)
+    return repr(value)
 
 
 @pytest.hookimpl(optionalhook=True)

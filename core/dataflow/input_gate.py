@@ -62,12 +62,12 @@ class InputGate:
                     await self._wake_future
         return self._aligned_elements.popleft()
 
-    def get_nowait(self) -> Element | None:
-        """Return the next element if there is one now."""
+    def get_nowait(self) -> tuple[int, Element] | None:
+        """Return the next element and the index of its input if there is one now."""
         while not self._aligned_elements:
             if not self._receive_next():
                 return None
-        return self._aligned_elements.popleft()[1]
+        return self._aligned_elements.popleft()
 
     def _receive_next(self) -> bool:
         """Take the elements of the next input; return whether there was one."""

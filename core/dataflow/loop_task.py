@@ -87,6 +87,8 @@ class LoopTask:
     step: nodes.Step
     loop: nodes.Loop
     gate: InputGate
+    inputs: Sequence[tuple[str, int]]
+    """The stream and the side of each input of `gate`."""
     feedback_gate: InputGate
     head: LoopHead | TableRoundsHead
     operator_task: OperatorTask
@@ -158,21 +160,21 @@ class LoopTask:
     async def _take_turn(self) -> None:
         """Do what is due, else wait for it."""
         await self._obey()
-        element = self.feedback_gate.get_nowait() if not self._is_new_row_due() else None
-        if element is not None:
+        taken = self.feedback_gate.get_nowait() if not self._is_new_row_due() else None
+        if taken is not None:
             self._feedback_turns += 1
-            await self._process_feedback(element)
-        elif self._takes_forward() and (element := self.gate.get_nowait()) is not None:
+            await self._process_feedback(taken[1])
+        elif self._takes_forward() and (taken := self.gate.get_nowait()) is not None:
             self._feedback_turns = 0
-            await self._process_forward(element)
-        elif (element := self.feedback_gate.get_nowait()) is not None:
-            await self._process_feedback(element)
+            await self._process_forward(*taken)
+        elif (taken := self.feedback_gate.get_nowait()) is not None:
+            await self._process_feedback(taken[1])
         else:
             with self.idle_time:
                 await self._wake_event.wait()
             self._wake_event.clear()
             return
-        if isinstance(element, Batch):
+        if isinstance(taken[1], Batch):
             with self.idle_time:
                 await asyncio.sleep(0)
 
@@ -197,15 +199,16 @@ class LoopTask:
             await self._release(self._released.popleft())
 
     @property
-    def _loop_streams(self) -> tuple[str]:
-        return (nodes.name_loop_stream(self.step.name),)
+    def _loop_streams(self) -> tuple[str, ...]:
+        return self.loop.list_inner_streams(self.step.name)
 
     @property
     def _exit_streams(self) -> set[str]:
         """The streams of the rows that leave."""
         return {*self.operator_task.output.edges} - {*self._loop_streams}
 
-    async def _process_forward(self, element: Element) -> None:
+    async def _process_forward(self, at: int, element: Element) -> None:
+        """Process an element of the input `at`."""
         match element:
             case Batch(frame):
                 await self._process_rows(frame, 0)

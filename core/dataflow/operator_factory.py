@@ -330,11 +330,12 @@ class _OperatorFactory:
     def build_loop_head(self, operation: nodes.Loop) -> LoopHead | TableRoundsHead:
         """Build the operator at the head of a loop."""
         from headrace.core.operators.loop_head import LoopHead
-        from headrace.core.operators.table_rounds import TableRoundsHead
+        from headrace.core.operators.table_rounds import DeltaRoundsHead, TableRoundsHead
 
         context = self._build_keyed_context(self._build_ownership())
         if operation.table is not None:
-            return TableRoundsHead(self.step, operation, context)
+            kind = TableRoundsHead if operation.table.delta is None else DeltaRoundsHead
+            return kind(self.step, operation, context)
         return LoopHead(self.step, operation, context)
 
     def build_two_sided(self, operation: nodes.Join) -> TwoInputOperator:

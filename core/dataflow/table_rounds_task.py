@@ -10,7 +10,8 @@ state when the barrier is back. Until then no round ends, and no new rows are ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.state import FrozenState
@@ -18,7 +19,8 @@ from headrace.core.coordination.messages import HeldTime, ReleaseLoopTime
 from headrace.core.dataflow.loop_task import LoopTask, ReturningBarrier
 from headrace.core.dataflow.snapshotter import Snapshotter
 from headrace.core.errors.attribution import attribute_errors_to
-from headrace.core.operators.table_rounds import TableRoundsHead
+from headrace.core.operators.operator import Output
+from headrace.core.operators.table_rounds import DeltaRoundsHead, TableRoundsHead
 from headrace.core.types.elements import (
     MAX_WATERMARK_US,
     Barrier,
@@ -28,6 +30,9 @@ from headrace.core.types.elements import (
     LatencyMarker,
 )
 from headrace.core.types.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(slots=True)
@@ -59,7 +64,7 @@ class TableRoundsTask(LoopTask):
             self._is_round_due = False
             await self._end_round()
 
-    async def _process_forward(self, element: Element) -> None:
+    async def _process_forward(self, at: int, element: Element) -> None:
         match element:
             case Batch(frame):
                 if self._rounds.is_done:
@@ -67,7 +72,7 @@ class TableRoundsTask(LoopTask):
                     hint = "a table needs all of its rows before the first round: run with --fresh"
                     with attribute_errors_to(self.step.name):
                         raise ConnectorError(message, hint, final=True)
-                await self._process_rows(frame, 0)
+                await self._enter(self.inputs[at][0], frame)
             case Barrier():
                 await self._receive_barrier(element)
             case LatencyMarker():
@@ -84,14 +89,30 @@ class TableRoundsTask(LoopTask):
         else:
             self._hold(HeldTime(self._rounds.round, is_round=True))
 
+    async def _enter(self, stream: str, frame: pl.DataFrame) -> None:
+        """Add rows to the first round."""
+        delta = None if self.loop.table is None else self.loop.table.delta
+        if delta is None or stream == delta.solution:
+            await self._process_rows(frame, 0)
+        else:
+            assert isinstance(self.head, DeltaRoundsHead)
+            self.operator_task.rows_in += frame.height
+            await self._send(self.head.add_to_workset(frame))
+
     async def _end_round(self) -> None:
         """Send the changes of the next round into the loop, or the last table out of it."""
         with attribute_errors_to(self.step.name):
             outputs = [*self._rounds.end_round()]
+        await self._send(outputs)
+        self._hold_round()
+
+    async def _send(self, outputs: Iterable[Output]) -> None:
+        chain = self.operator_task.chain
+        assert chain is not None
         for stream, frame in outputs:
+            chain.emitted_rows[stream] += frame.height
             if frame.height:
                 await self.operator_task.send_side_rows(stream, frame)
-        self._hold_round()
 
     def _log_for_barrier(self, batch: Batch) -> None:
         """Rows that come back are in the state."""

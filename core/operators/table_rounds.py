@@ -3,22 +3,27 @@
 The rows that come back are the changes of the next table: rows added and removed, by their weights.
 At the end of a round the head sends the difference of the two into the loop, so the steps inside
 process only what has changed.
+
+In a delta iteration the table is the solution: the rows of a round replace rows by their key, and
+those that change it are the next work set. The head then sends the differences of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
+from headrace.core.api.failures import ConnectorError
 from headrace.core.api.state import Redistribution
 from headrace.core.operators.changelog.weighted_rows import get_weights, merge_rows, repeat_rows
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator
 from headrace.core.plan import nodes
-from headrace.core.plan.states import NEXT_TABLE_STATE, ROUND_STATE, TABLE_STATE
+from headrace.core.plan.states import NEXT_TABLE_STATE, ROUND_STATE, TABLE_STATE, WORKSET_STATE
 from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import WEIGHT
 from headrace.core.types.frames import pick_columns
+from headrace.core.types.row_order import add_row_order
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,23 +36,28 @@ ROUNDS, ROWS_CHANGED = "rounds", "rows_changed"
 class TableRoundsHead(StatelessOperator):
     """The operator of `iterate` with `bulk`."""
 
+    table_names: ClassVar[tuple[str, ...]] = (TABLE_STATE, NEXT_TABLE_STATE)
+    """The names of the states with the tables that the head holds."""
+
     def __init__(self, step: nodes.Step, loop: nodes.Loop, context: KeyedContext) -> None:
         assert loop.table is not None
-        self._name, self._inside = step.name, nodes.name_loop_stream(step.name)
-        self._table = loop.table
+        self._name, self._inside = step.name, loop.list_inner_streams(step.name)
+        self._loop, self._table = loop, loop.table
         schema = step.outputs[0].schema
+        self._is_ordered = any(stream.has_row_order for stream in step.outputs)
         self._columns = schema.names
         self._types = {column.name: to_polars(column.type) for column in schema}
         self._now_us: Callable[[], int] = context.now_us
-        self._entries = [
-            context.state.open_entries(name, Redistribution.LIST)
-            for name in (TABLE_STATE, NEXT_TABLE_STATE, ROUND_STATE)
-        ]
+        self._entries = {
+            name: context.state.open_entries(name, Redistribution.LIST)
+            for name in (*self.table_names, ROUND_STATE)
+        }
         self._counts = context.state.counters.metrics.counters
         self._counts.update(dict.fromkeys((ROUNDS, ROWS_CHANGED), 0))
-        before, after, progress = (each.rows for each in self._entries)
-        self._before = [] if before is None else [before]
-        self._after = [] if after is None else [after]
+        restored = {name: self._entries[name].rows for name in self.table_names}
+        self._tables = {n: [] if rows is None else [rows] for n, rows in restored.items()}
+        """The rows of each table, in parts that are yet to be merged."""
+        progress = self._entries[ROUND_STATE].rows
         self.round = 1 if progress is None else int(progress["round"][0])
         """The round that goes on, from 1."""
         self.is_done = progress is not None and bool(progress["is_done"][0])
@@ -56,48 +66,67 @@ class TableRoundsHead(StatelessOperator):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Add rows to the table of the first round, and send them into the loop."""
         rows = self._weigh(frame)
-        self._before.append(rows)
-        yield self._inside, rows
+        self._tables[TABLE_STATE].append(rows)
+        yield self._emit(self._inside[0], rows)
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Change the table of the next round."""
-        self._after.append(self._weigh(frame))
+        self._tables[NEXT_TABLE_STATE].append(self._weigh(frame))
         yield from ()
 
     def end_round(self) -> Iterator[Output]:
         """Emit the changes that the next round begins with, or the rows of the last round."""
         import polars as pl
 
-        before, after = self._merge(self._before), self._merge(self._after)
-        removed = before.with_columns(-pl.col(WEIGHT))
-        changes = merge_rows(pl.concat([after, removed]))
-        self._counts[ROUNDS] += 1
-        self._counts[ROWS_CHANGED] += int(changes[WEIGHT].abs().sum())
-        has_ended = self.round >= self._table.count or changes.is_empty()
-        if has_ended or self._is_until(after, before):
-            self.is_done = True
-            self._before, self._after = [], []
-            yield self._name, repeat_rows(after)
+        before, after = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
+        changes = merge_rows(pl.concat([after, negate_weights(before)]))
+        self._count_round(changes)
+        if self._is_last_round(changes) or self._is_until(after, before):
+            yield self._finish(after)
             return
-        self.round += 1
-        self._before, self._after = [after], [after]
-        yield self._inside, changes
+        self._begin_round({TABLE_STATE: after, NEXT_TABLE_STATE: after})
+        yield self._emit(self._inside[0], changes)
 
     def flush_to_state(self) -> None:
         """Write the tables and the number of the round to the state."""
         import polars as pl
 
-        table, following, progress = self._entries
-        table.rows = self._merge(self._before) if self._before else None
-        following.rows = self._merge(self._after) if self._after else None
-        progress.rows = pl.DataFrame({"round": [self.round], "is_done": [self.is_done]})
+        for name, parts in self._tables.items():
+            self._entries[name].rows = self._merge(name) if parts else None
+        progress = {"round": [self.round], "is_done": [self.is_done]}
+        self._entries[ROUND_STATE].rows = pl.DataFrame(progress)
+
+    def _count_round(self, changes: pl.DataFrame) -> None:
+        self._counts[ROUNDS] += 1
+        self._counts[ROWS_CHANGED] += int(changes[WEIGHT].abs().sum())
+
+    def _is_last_round(self, changes: pl.DataFrame) -> bool:
+        return self.round >= self._table.count or changes.is_empty()
+
+    def _finish(self, rows: pl.DataFrame) -> Output:
+        """Return the rows to emit after the last round, and forget the tables."""
+        self.is_done = True
+        self._tables = {name: [] for name in self._tables}
+        return self._emit(self._name, repeat_rows(rows))
+
+    def _begin_round(self, tables: Mapping[str, pl.DataFrame]) -> None:
+        self.round += 1
+        self._tables = {name: [rows] for name, rows in tables.items()}
+
+    def _emit(self, stream: str, rows: pl.DataFrame) -> Output:
+        """Return rows to emit. The rows of a table have no order: they all have the same place."""
+        import polars as pl
+
+        return stream, add_row_order(rows, pl.lit(0)) if self._is_ordered else rows
 
     def _weigh(self, frame: pl.DataFrame) -> pl.DataFrame:
         return pick_columns(frame.with_columns(get_weights(frame)), [*self._columns, WEIGHT])
 
-    def _merge(self, frames: list[pl.DataFrame]) -> pl.DataFrame:
+    def _merge(self, name: str) -> pl.DataFrame:
+        """Return the rows of a table."""
         import polars as pl
 
+        frames = self._tables[name]
         if not frames:
             schema = {**self._types, WEIGHT: pl.Int64()}
             return pl.DataFrame(schema=schema)
@@ -114,6 +143,81 @@ class TableRoundsHead(StatelessOperator):
         if self._table.key:
             rows = join_before(rows, repeat_rows(before), self._table.key)
         return run_query(self._table.until, rows, self._now_us())["done"][0] is True
+
+
+class DeltaRoundsHead(TableRoundsHead):
+    """The operator of `iterate` with `delta`: its table is the solution."""
+
+    table_names: ClassVar[tuple[str, ...]] = (TABLE_STATE, NEXT_TABLE_STATE, WORKSET_STATE)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Add rows to the solution, and to the work set if it begins with the same rows."""
+        rows = self._weigh(frame)
+        self._tables[TABLE_STATE].append(rows)
+        yield self._emit(self._inside[1], rows)
+        delta = self._table.delta
+        if delta is not None and delta.solution == delta.workset:
+            yield from self.add_to_workset(frame)
+
+    def add_to_workset(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Add rows to the work set of the first round."""
+        rows = self._weigh(frame)
+        self._tables[WORKSET_STATE].append(rows)
+        yield self._emit(self._inside[0], rows)
+
+    def end_round(self) -> Iterator[Output]:
+        """Emit the changes that the next round begins with, or the solution after the last one.
+
+        The old work set is removed before the solution changes, so that no join inside computes
+        what its rows would match in the new solution.
+        """
+        import polars as pl
+
+        delta, key = self._table.delta, list(self._table.key)
+        assert delta is not None
+        solution, rows = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
+        if self.round == 1:
+            self._check_keys(solution, delta.solution)
+        self._check_keys(rows, self._loop.feedback)
+        found = solution.join(rows, on=key, how="semi", nulls_equal=True)
+        changes = merge_rows(pl.concat([rows, negate_weights(found)]))
+        changed = changes.filter(pl.col(WEIGHT) > 0)
+        others = solution.join(changed, on=key, how="anti", nulls_equal=True)
+        after = pl.concat([others, changed])
+        self._count_round(changes)
+        if self._is_last_round(changed) or self._is_until(changed, solution):
+            yield self._finish(after)
+            return
+        old_workset = self._merge(WORKSET_STATE)
+        self._begin_round({TABLE_STATE: after, NEXT_TABLE_STATE: rows, WORKSET_STATE: changed})
+        yield self._emit(self._inside[0], negate_weights(old_workset))
+        yield self._emit(self._inside[1], changes)
+        yield self._emit(self._inside[0], changed)
+
+    def _check_keys(self, rows: pl.DataFrame, stream: str) -> None:
+        """Raise ConnectorError if two rows have the same key."""
+        keys = repeat_rows(rows).select(self._table.key)
+        repeated = keys.filter(keys.is_duplicated())
+        if not repeated.is_empty():
+            raise make_repeated_key_error(stream, self.round, repeated.row(0, named=True))
+
+
+def make_repeated_key_error(stream: str, round: int, key: Mapping[str, object]) -> ConnectorError:
+    """Return the error for two rows with one key, of a solution or of a round."""
+    shown = ", ".join(f"{name}: {value}" for name, value in key.items())
+    part = stream.partition("@")[0]
+    message = f'in round {round}, two rows of "{part}" have the same key, {shown}'
+    hint = (
+        "a row replaces the one with its key: let one be left, as with aggregate or top by the key"
+    )
+    return ConnectorError(message, hint, final=True)
+
+
+def negate_weights(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the removal of rows."""
+    import polars as pl
+
+    return rows.with_columns(-pl.col(WEIGHT))
 
 
 def join_before(after: pl.DataFrame, before: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:

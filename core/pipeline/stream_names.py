@@ -73,13 +73,20 @@ def list_stream_names(name: str, node: YamlNode) -> Iterator[str]:
         return
     for entry in node.entries:
         if entry.key.value == "iterate":
-            yield from (f"{name}.loop", f"{name}.over")
+            yield from _list_loop_names(name, unwrap_rejected(entry.value))
         elif entry.key.value in ("route", "outputs"):
             yield from _output_names(name, unwrap_rejected(entry.value))
         elif entry.key.value == "process" and isinstance(entry.value, YamlMapping):
             outputs = entry.value.get("outputs")
             yield from _output_names(name, outputs.value) if outputs else ()
     yield from list_side_stream_names(node)
+
+
+def _list_loop_names(name: str, iterate: YamlNode) -> Iterator[str]:
+    if isinstance(iterate, YamlMapping) and iterate.get("delta"):
+        yield from (f"{name}.workset", f"{name}.solution")
+    else:
+        yield from (f"{name}.loop", f"{name}.over")
 
 
 def list_side_stream_names(node: YamlNode) -> Iterator[str]:

@@ -272,7 +272,7 @@ class PlanBuilder:
         head, known = self.loops.build_head(step, iterate, inputs)
         self._add_streams((stream, known) for stream in head.outputs)
         parallelism = step.parallelism or self.pipeline.settings.parallelism
-        if iterate.bulk is not None:
+        if iterate.kind != "from":
             parallelism = 1  # it compares whole tables
         return replace(
             head, parallelism=parallelism, slot=self._find_slot(step, step.input_streams)

@@ -284,6 +284,9 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             yield f"iterate, feedback {operation.feedback}"
             if operation.table is not None:
                 yield f"rounds {operation.table.count}"
+                if (delta := operation.table.delta) is not None:
+                    key = ", ".join(map(quote_name, operation.table.key))
+                    yield f"solution {delta.solution} by {key}, workset {delta.workset}"
                 yield from (f"until {canonicalize(text)}",) if text else ()
             yield from () if until is None else (f"until {canonicalize(text)}",)
             yield from (

@@ -283,7 +283,10 @@ def _describe_source(source: Source) -> Iterator[str]:
 def _describe_loop(loop: Loop) -> Iterator[str]:
     """Yield the clauses of the head of a loop."""
     if loop.table is not None:
-        yield f"{loop.feedback} is the table of the next round, {loop.table.count} rounds at most"
+        does = "is the table of the next round"
+        if loop.table.delta is not None:
+            does = f"replaces rows of the solution by {', '.join(loop.table.key)}"
+        yield f"{loop.feedback} {does}, {loop.table.count} rounds at most"
         if loop.text:
             yield f"no round begins when {loop.text}"
         yield f"a subtask holds at most {format_size(loop.max_bytes)} of rows that came back"

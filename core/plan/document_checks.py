@@ -109,8 +109,11 @@ def check_readers(
 def _may_be_unread(step: Step, iterate: Iterate, stream: str) -> bool:
     """Whether an output of a loop needs no reader.
 
-    A row that has gone round too often fails the job then, and without `until` no row leaves.
+    A row that has gone round too often fails the job then, and without `until` no row leaves. The
+    steps inside of a delta iteration may read one of its tables.
     """
+    if iterate.delta is not None:
+        return stream != step.name
     is_over = stream == f"{step.name}.over"
     return is_over or (stream == step.name and iterate.until is None)
 

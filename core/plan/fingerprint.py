@@ -231,6 +231,8 @@ def _build_loop_fingerprint(step: nodes.Step, states: tuple[str, ...]) -> Finger
     columns += ["row order"] if out.has_row_order else []
     loop = get_loop(step)
     what = "rows" if loop is None or loop.table is None else "a table"
+    if loop is not None and loop.table is not None and loop.table.delta is not None:
+        what = f"a solution by {', '.join(map(quote_name, loop.table.key))}"
     text = f"iterate over {what} of {', '.join(columns)}"
     return Fingerprint((), "", text, {}, {}, {}, states, 0, "", has_having=False)
 

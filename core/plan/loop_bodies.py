@@ -43,9 +43,7 @@ def list_loops(parts: Iterable[nodes.PlanPart]) -> list[tuple[nodes.Step, nodes.
 def find_loop_bodies(plan: nodes.Plan) -> Mapping[str, Mapping[str, nodes.Step]]:
     """Return the steps inside of each loop, by the name of its head."""
     return {
-        head.name: find_steps_between(
-            plan.parts, [nodes.name_loop_stream(head.name)], loop.feedback
-        )
+        head.name: find_steps_between(plan.parts, loop.list_inner_streams(head.name), loop.feedback)
         for head, loop in list_loops(plan)
     }
 
@@ -57,10 +55,11 @@ def list_inner_streams(
 
     With `feedback`, that of which the part is the head.
     """
-    for loop, body in find_loop_bodies(plan).items():
-        if name in body or (feedback and name == loop):
+    for head, loop in list_loops(plan):
+        body = find_loop_bodies(plan)[head.name]
+        if name in body or (feedback and name == head.name):
             produced = (out.name for step in body.values() for out in step.outputs)
-            yield loop, frozenset({nodes.name_loop_stream(loop), *produced})
+            yield head.name, frozenset({*loop.list_inner_streams(head.name), *produced})
 
 
 def sort_for_rounds(plan: nodes.Plan) -> tuple[nodes.PlanPart, ...]:

@@ -6,7 +6,7 @@ it. `PlanLoops.check` compares the two when all steps are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -26,14 +26,7 @@ from headrace.core.plan.columns import KnownColumns, PlanProblems, type_conditio
 from headrace.core.plan.conversions import ConversionSteps
 from headrace.core.plan.document_checks import format_subject
 from headrace.core.plan.loop_bodies import find_steps_between, list_loops
-from headrace.core.plan.nodes.matching import (
-    BroadcastMatch,
-    ChangelogMatch,
-    ConnectedMatch,
-    IntervalMatch,
-    TableMatch,
-)
-from headrace.core.plan.nodes.windows import Count, Ttl
+from headrace.core.plan.loop_times import TIME_HINTS, TIME_REASONS, find_time_clauses
 from headrace.core.plan.unions import unite_columns
 from headrace.core.types.data_types import BIGINT, BOOLEAN, Schema, Struct
 from headrace.core.types.data_types import Field as Column
@@ -50,9 +43,12 @@ def build_loop(
     report: PlanProblems,
 ) -> tuple[KnownColumns, nodes.Loop]:
     """Return the columns of the rows of a loop, and the operation of its head."""
-    known = unite_columns(inputs, report)
+    if iterate.delta is not None:
+        known = _check_delta_columns(inputs, report)
+    else:
+        known = unite_columns(inputs, report)
     columns = [replace(column, nullable=True) for column in known.schema]
-    if iterate.bulk is not None:
+    if iterate.kind != "from":
         known = replace(known, schema=Schema(tuple(columns)), has_row_place=False)
         return known, _build_table_loop(iterate, known, report)
     if iterate.rounds:
@@ -81,6 +77,20 @@ def build_loop(
     return known, loop
 
 
+def _check_delta_columns(
+    inputs: Sequence[tuple[Text, KnownColumns]], report: PlanProblems
+) -> KnownColumns:
+    """Return the columns of a solution, and report those in which the work set differs."""
+    known = inputs[0][1]
+    for name, found in inputs[1:]:
+        differences = [*_list_differences(name, known.schema, found.schema)]
+        if differences and known.is_complete and found.is_complete:
+            columns = ", ".join(f"{each.name} {each.type}" for each in known.schema)
+            message = f"iterate.delta.workset: {'; '.join(differences)}"
+            report.add(message, name.locate(), f"it has the columns of the solution: {columns}")
+    return known
+
+
 def _type_until(
     iterate: Iterate, text: Text, known: KnownColumns, report: PlanProblems
 ) -> TypedExpression | None:
@@ -98,13 +108,17 @@ def _type_until(
 
 def _build_table_loop(iterate: Iterate, known: KnownColumns, report: PlanProblems) -> nodes.Loop:
     """Return the operation of the head of a loop over a table."""
-    for name in iterate.key or ():
+    delta, key, at = iterate.delta, iterate.key or (), "key"
+    if delta is not None:
+        key, at = delta.key, "delta.key"
+    for name in key:
         if name not in known.schema and known.is_complete:
-            report.add(f'iterate.key: unknown column "{name}"', name.locate())
+            report.add(f'iterate.{at}: unknown column "{name}"', name.locate())
     table = nodes.TableRounds(
-        int(iterate.rounds),
-        None if iterate.until is None else _type_table_condition(iterate, known, report),
-        tuple(map(str, iterate.key or ())),
+        int(iterate.rounds) if delta is None else iterate.max_rounds or 0,
+        None if iterate.until is None else _type_table_condition(iterate, known, key, report),
+        tuple(map(str, key)),
+        None if delta is None else nodes.DeltaInputs(str(delta.solution), str(delta.workset)),
     )
     text = "" if iterate.until is None else iterate.until.printable
     back = str(iterate.last_step)
@@ -112,7 +126,7 @@ def _build_table_loop(iterate: Iterate, known: KnownColumns, report: PlanProblem
 
 
 def _type_table_condition(
-    iterate: Iterate, known: KnownColumns, report: PlanProblems
+    iterate: Iterate, known: KnownColumns, key: Sequence[Text], report: PlanProblems
 ) -> TypedQuery | None:
     """Return the condition after which no round begins: a query over the rows of a round."""
     # Only pipelines with such a loop load queries.
@@ -121,11 +135,11 @@ def _type_table_condition(
     assert iterate.until is not None
     at = iterate.until.locate()
     schema = known.schema
-    if iterate.key is None and f"{nodes.BEFORE_COLUMN}." in iterate.until:
+    if not key and f"{nodes.BEFORE_COLUMN}." in iterate.until:
         message = "iterate.until: before is the row of the same key, and there is no key"
         report.add(message, at, "as in key: id")
         return None
-    if iterate.key is not None:
+    if key:
         if nodes.BEFORE_COLUMN in schema:
             message = f'iterate.until: there is a column "{nodes.BEFORE_COLUMN}" already'
             report.add(message, at, "rename it in an earlier step")
@@ -173,13 +187,15 @@ class PlanLoops:
                 hint = "a map with changes: true makes rows of changes"
                 self.report.add(message, name.locate(), hint)
         is_timed = all(stream.has_event_time for _, stream in found)
-        is_timed &= step.name not in self.untimed and iterate.bulk is None
-        names = [str(step.name), nodes.name_loop_stream(step.name)]
-        if iterate.max_rounds is not None:
+        is_table = loop.table is not None
+        is_timed &= step.name not in self.untimed and not is_table
+        inner = loop.list_inner_streams(step.name)
+        names = [str(step.name), *inner]
+        if iterate.max_rounds is not None and not is_table:
             names.append(nodes.name_over_stream(step.name))
-        inside = nodes.Append() if iterate.bulk is None else nodes.Retract()
+        inside = nodes.Retract() if is_table else nodes.Append()
         streams = tuple(
-            nodes.Stream(n, known.schema, inside if n == names[1] else nodes.Append(), is_timed)
+            nodes.Stream(n, known.schema, inside if n in inner else nodes.Append(), is_timed)
             for n in names
         )
         read = (self.streams[name].name if name in self.streams else name for name, _ in inputs)
@@ -213,18 +229,19 @@ class PlanLoops:
         back, parts = self.streams.get(loop.feedback), [*self.parts.values()]
         if back is None or iterate.last_step is None:
             return  # the name is reported elsewhere
-        place, inside = iterate.last_step.locate(), nodes.name_loop_stream(head.name)
-        key = "feedback" if iterate.bulk is None else "body"
-        body = find_steps_between(parts, [inside], loop.feedback)
+        place, inner = iterate.last_step.locate(), loop.list_inner_streams(head.name)
+        key, inside = iterate.last_step_key, inner[0]
+        body = find_steps_between(parts, inner, loop.feedback)
         if not body:
             message = f'iterate.{key}: the rows of "{loop.feedback}" do not come from {inside}'
             hint = f"the first step inside is one with from: {inside}"
-            if loop.feedback == inside:
-                message = f'iterate.{key}: wanted the last step inside of the loop, got "{inside}"'
+            if loop.feedback in inner:
+                wanted = "wanted the last step inside of the loop"
+                message = f'iterate.{key}: {wanted}, got "{loop.feedback}"'
                 hint += f"; {key} names the last one, whose rows come back"
             self.report.add(message, place, hint)
             return
-        left = [stream.name for stream in head.outputs if stream.name != inside]
+        left = [stream.name for stream in head.outputs if stream.name not in inner]
         for name in find_steps_between(parts, left, loop.feedback):
             if name not in body or not set(left).isdisjoint(body[name].inputs):
                 message = f'the loop of "{head.name}" reads the rows that have left it'
@@ -232,13 +249,13 @@ class PlanLoops:
                 hint = f"a row that is to go round does not leave: read {inside}"
                 self.report.add(message, reader.keys_at["from"].locate(), hint)
                 return
-        if iterate.bulk is None and not isinstance(back.kind, nodes.Append):
+        if loop.table is None and not isinstance(back.kind, nodes.Append):
             message = f"iterate.feedback: the rows that come back are {describe_kind(back.kind)}"
             hint = "a map with changes: true makes rows of changes"
             self.report.add(message, place, hint)
         self._check_columns(iterate, head, loop)
         if loop.table is not None:
-            self._check_readers(pipeline, head, body)
+            self._check_readers(pipeline, head, inner, body)
             # Rows that replace others come back as rows that are removed and added.
             back_stream = self.conversions.to_retractions(loop.feedback)
             loop = replace(loop, feedback=back_stream)
@@ -249,11 +266,14 @@ class PlanLoops:
             self.found_untimed.add(head.name)
 
     def _check_readers(
-        self, pipeline: Pipeline, head: nodes.Step, body: Mapping[str, nodes.Step]
+        self,
+        pipeline: Pipeline,
+        head: nodes.Step,
+        inner: Collection[str],
+        body: Mapping[str, nodes.Step],
     ) -> None:
         """Report what reads the tables of single rounds from outside of the loop."""
-        inside = {stream.name for step in body.values() for stream in step.outputs}
-        inside.add(nodes.name_loop_stream(head.name))
+        inside = {stream.name for step in body.values() for stream in step.outputs} | {*inner}
         readers: list[tuple[Text, Step | Sink]] = [
             (name, step)
             for step in pipeline.steps.values()
@@ -276,10 +296,10 @@ class PlanLoops:
             return
         differences = [*_list_differences(loop.feedback, wanted.schema, found.schema)]
         if differences:
-            key = "feedback" if iterate.bulk is None else "body"
-            message = f"iterate.{key}: {'; '.join(differences)}"
+            message = f"iterate.{iterate.last_step_key}: {'; '.join(differences)}"
             columns = ", ".join(f"{each.name} {each.type}" for each in wanted.schema)
-            hint = f"the rows that come back have the columns of {head.name}.loop: {columns}"
+            inside = loop.list_inner_streams(head.name)[0]
+            hint = f"the rows that come back have the columns of {inside}: {columns}"
             self.report.add(message, (iterate.last_step or Text("")).locate(), hint)
 
     def _check_step(self, pipeline: Pipeline, inner: nodes.Step, head: nodes.Step) -> None:
@@ -293,88 +313,14 @@ class PlanLoops:
             self.report.add(message, model.keys_at["iterate"].locate(), "let it leave that first")
             return
         clauses = [] if model.event_time is None else ["event_time"]
-        clauses += [clause for each in inner.operations for clause in _find_time_clauses(each)]
+        clauses += [clause for each in inner.operations for clause in find_time_clauses(each)]
         for clause in dict.fromkeys(clauses):
-            message = f'it is inside the loop of "{head.name}", and {_TIME_REASONS[clause]}'
+            message = f'it is inside the loop of "{head.name}", and {TIME_REASONS[clause]}'
             key = next(
                 (model.keys_at[k] for k in (clause, "sql") if k in model.keys_at), model.name
             )
-            self.report.add(message, key.locate(), _TIME_HINTS[clause])
+            self.report.add(message, key.locate(), TIME_HINTS[clause])
         self.report.subject = f'step "{head.name}"'
-
-
-_WAITS = "{} waits for event time, which stands still while rows go round"
-_TIME_REASONS: Mapping[str, str] = {
-    "event_time": "event_time is computed in the source, which rows that come back do not pass",
-    "window": _WAITS.format("window"),
-    "over": _WAITS.format("over"),
-    "match": _WAITS.format("match"),
-    "dedup": _WAITS.format("dedup by event time"),
-    "join": _WAITS.format("a join in time"),
-    "broadcast": _WAITS.format("broadcast by event time"),
-    "process": _WAITS.format("process by event time"),
-    "ttl": _WAITS.format("ttl by event time"),
-}
-_TIME_HINTS: Mapping[str, str] = {
-    "event_time": "set event_time in the source",
-    "window": "window: {count: ...} and aggregates without a window do not wait",
-    "over": "do it before or after the loop",
-    "match": "do it before or after the loop",
-    "dedup": "order: arrival does not wait, and ttl: {after: ..., time: processing}",
-    "join": "a join without within, as_of and window does not wait",
-    "broadcast": "order: arrival does not wait",
-    "process": 'order: arrival does not wait, nor do timers and ttl with time="processing"',
-    "ttl": "ttl: {after: 1h, time: processing} goes by the wall clock",
-}
-
-
-def _find_time_clauses(operation: nodes.Operation) -> Iterator[str]:
-    """Yield the clauses of an operation that wait for event time."""
-    if (body := nodes.find_process_body(operation)) is not None:
-        if _waits_for_time(body):
-            yield "process"
-        return
-    match operation:
-        case nodes.Join(matching=matching) if _joins_in_time(operation):
-            yield "broadcast" if isinstance(matching, BroadcastMatch) else "join"
-        case nodes.Over():
-            yield "over"
-        case nodes.Match():
-            yield "match"
-        case nodes.Dedup(ttl=ttl) if operation.uses_event_time or _is_event_time(ttl):
-            yield "dedup"
-        case nodes.RowTime():
-            yield "event_time"
-        case nodes.Aggregate(window=window, ttl=ttl) | nodes.Top(window=window, ttl=ttl):
-            if window is not None and not isinstance(window.shape, Count):
-                yield "window"
-            if _is_event_time(ttl):
-                yield "ttl"
-        case nodes.Apply(window=window) if not isinstance(window.shape, Count):
-            yield "window"
-
-
-def _waits_for_time(body: nodes.ProcessBody) -> bool:
-    """Whether a class goes by event time, in its order or in a timer or ttl."""
-    by_time = [each for _, each in body.states if each.ttl_us is not None]
-    by_time += [each for _, each in body.timers]
-    return body.uses_event_time or not all(each.processing for each in by_time)
-
-
-def _joins_in_time(join: nodes.Join) -> bool:
-    """Whether a join waits for event time, or forgets rows by it."""
-    match join.matching:
-        case IntervalMatch(least_us=None) | IntervalMatch(uses_processing_time=True):
-            return False
-        case ChangelogMatch(ttl=ttl):
-            return _is_event_time(ttl)
-        case TableMatch(ttl_us=None) | BroadcastMatch(uses_event_time=False) | ConnectedMatch():
-            return False
-    return True
-
-
-def _is_event_time(ttl: Ttl | None) -> bool:
-    return ttl is not None and not ttl.uses_processing_time
 
 
 def _list_differences(feedback: str, wanted: Schema, found: Schema) -> Iterator[str]:

@@ -81,9 +81,9 @@ def list_main_outputs(step: Step) -> Iterator[Text]:
         yield _make_name(f"{step.name}.{name}", name)
     if step.iterate is not None:
         yield step.name
-        yield _make_name(f"{step.name}.loop", step.keys_at["iterate"])
-        if step.iterate.max_rounds is not None:
-            yield _make_name(f"{step.name}.over", step.keys_at["iterate"])
+        names = ["loop"] if step.iterate.max_rounds is None else ["loop", "over"]
+        for name in ("workset", "solution") if step.iterate.delta is not None else names:
+            yield _make_name(f"{step.name}.{name}", step.keys_at["iterate"])
         return
     if step.route is None:
         yield step.name

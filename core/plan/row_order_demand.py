@@ -52,9 +52,12 @@ def mark_ordered_streams(
             if not isinstance(part, Step):
                 continue
             if _requires_row_order(part, ordered, needs or needs_row_order):
-                ordered.update(part.inputs)
                 if (loop := get_loop(part)) is not None:
-                    ordered.update((loop.feedback, *(stream.name for stream in part.outputs)))
+                    ordered.update(stream.name for stream in part.outputs)
+                    if loop.table is not None:
+                        continue  # the rows of a table have no order of their own
+                    ordered.add(loop.feedback)
+                ordered.update(part.inputs)
     return tuple(_mark_outputs(part, ordered) for part in parts) if ordered else parts
 
 

@@ -74,6 +74,9 @@ TABLE_STATE, NEXT_TABLE_STATE, ROUND_STATE = "table", "next_table", "round"
 """The names of the entries of a loop over a table: the tables of a round and of the next, and the
 number of the round."""
 
+WORKSET_STATE = "workset"
+"""The name of the entries with the work set of a delta iteration, whose table is the solution."""
+
 HELD_ROWS, HELD_RIGHT_ROWS, EVENT_TIMERS, WALL_CLOCK_TIMERS = "held", "held_right", "due", "waits"
 """The names of the states in which rows and timers of a user-defined class wait."""
 
@@ -118,6 +121,8 @@ def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
         names = [LOOP_STATE] if loop.table is None else [TABLE_STATE, NEXT_TABLE_STATE]
         described = [StateDescription(name, "entries", columns) for name in names]
         if loop.table is not None:
+            if loop.table.delta is not None:
+                described.append(StateDescription(WORKSET_STATE, "entries", columns))
             progress = (("round", "bigint"), ("is_done", "boolean"))
             described.append(StateDescription(ROUND_STATE, "entries", progress))
         states, by = tuple(described), ()

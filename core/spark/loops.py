@@ -7,14 +7,15 @@ far, and the loop ends when they do not become more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import field, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.expressions import TypedExpression, type_expression
+from headrace.core.operators.table_rounds import make_repeated_key_error
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.spark.columns import quote_column, stream_columns
@@ -25,6 +26,7 @@ from headrace.core.spark.partition_operators import PartitionOperator
 from headrace.core.spark.stream_frame import StreamFrame
 from headrace.core.types.data_types import BIGINT, Schema
 from headrace.core.types.data_types import Field as Column
+from headrace.core.types.elements import ORDER
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -50,7 +52,10 @@ class LoopRounds:
     def run(self, entered: DataFrame, *, once: bool = False) -> None:
         """Run the rounds, and add the outputs of the head; `once`: show only the first round."""
         if self.loop.table is not None:
-            self._run_over_table(self.loop.table, entered, once=once)
+            if self.loop.table.delta is None:
+                self._run_over_table(self.loop.table, entered, once=once)
+            else:
+                self._run_delta(self.loop.table, self.loop.table.delta, once=once)
             return
         entered = self._add_rounds(entered, first=True)
         if not once:
@@ -96,6 +101,49 @@ class LoopRounds:
                 break
         self._store(self.head.name, rows)
 
+    def _run_delta(self, table: nodes.TableRounds, delta: nodes.DeltaInputs, *, once: bool) -> None:
+        """Run rounds that each replace rows of the solution by their key."""
+        workset_stream, solution_stream = self.loop.list_inner_streams(self.head.name)
+        key = [*table.key]
+        solution, workset = (self._select_rows(name) for name in (delta.solution, delta.workset))
+        if not once:
+            solution, workset = solution.localCheckpoint(), workset.localCheckpoint()
+            self._store_outside()
+            self._check_keys(solution, key, delta.solution, 1)
+        for round in range(1, 2 if once else table.count + 1):
+            self._store(workset_stream, workset)
+            self._store(solution_stream, solution)
+            for step in self.body.values():
+                self.build_step(step)
+            rows = self._select_rows(self.loop.feedback)
+            if once:
+                solution = rows
+                break
+            rows = rows.localCheckpoint()
+            self._check_keys(rows, key, self.loop.feedback, round)
+            before, workset = solution, rows.exceptAll(_join_by(solution, rows, key, "semi"))
+            workset = workset.localCheckpoint()
+            if workset.isEmpty():
+                break
+            solution = _join_by(before, workset, key, "anti").unionByName(workset)
+            solution = solution.localCheckpoint()
+            if self._is_until(table, workset, before):
+                break
+        self._store(self.head.name, solution)
+
+    def _select_rows(self, stream: str) -> DataFrame:
+        """Return the rows of a stream with the columns of the loop alone."""
+        names = self.head.outputs[0].schema.names
+        return self.streams[stream].frame.select(*map(quote_column, names))
+
+    def _check_keys(self, rows: DataFrame, key: Sequence[str], stream: str, round: int) -> None:
+        """Raise ConnectorError if two rows have the same key."""
+        repeated = rows.groupBy(*map(quote_column, key)).count().where("count > 1").first()
+        if repeated is not None:
+            values = dict(zip(key, repeated, strict=False))
+            with attribute_errors_to(self.head.name):
+                raise make_repeated_key_error(stream, round, values)
+
     def _is_until(self, table: nodes.TableRounds, after: DataFrame, before: DataFrame) -> bool:
         """Whether `until` holds for a round and the one before."""
         from pyspark.sql.functions import col, struct
@@ -117,7 +165,7 @@ class LoopRounds:
     def _store_outside(self) -> None:
         """Store what the steps inside read from outside, so that no round computes it again."""
         inside = {stream.name for step in self.body.values() for stream in step.outputs}
-        inside.add(nodes.name_loop_stream(self.head.name))
+        inside.update(self.loop.list_inner_streams(self.head.name))
         for name in {name for step in self.body.values() for name in step.inputs} - inside:
             rows = self.streams[name]
             self.streams[name] = replace(rows, frame=rows.frame.persist(), is_costly=False)
@@ -145,6 +193,10 @@ class LoopRounds:
 
     def _store(self, name: str, frame: DataFrame) -> None:
         out = next(each for each in self.head.outputs if each.name == name)
+        if self.loop.table is not None and out.has_row_order:
+            # The rows of a table have no order: they all have the same place.
+            place = "named_struct('time', 0L, 'at', 0L, 'part', 0L)"
+            frame = frame.selectExpr("*", f"{place} as {ORDER}")
         self.streams[name] = StreamFrame(frame, stream_columns(out), out.kind)
 
     def _add_rounds(self, rows: DataFrame, *, first: bool) -> DataFrame:
@@ -177,6 +229,18 @@ class LoopRounds:
             outputs = tuple((name, columns) for name in names)
             frames = PartitionOperator(alone, outputs, None, False, context).apply(rows)
         return {name.removeprefix(f"{self.head.name}."): frames[name] for name in names}
+
+
+def _join_by(
+    rows: DataFrame, others: DataFrame, key: Sequence[str], how: Literal["semi", "anti"]
+) -> DataFrame:
+    """Return the rows whose key is among those of other rows, or is not."""
+    from pyspark.sql.functions import col
+
+    names = {name: f"__{name}" for name in key}
+    keys = others.select(*(col(quote_column(name)).alias(other) for name, other in names.items()))
+    same = [rows[quote_column(n)].eqNullSafe(keys[quote_column(o)]) for n, o in names.items()]
+    return rows.join(keys, same, how)
 
 
 def is_by_row(head: str, body: Mapping[str, nodes.Step]) -> bool:

@@ -306,8 +306,9 @@ class SubtaskBuilder:
         assert isinstance(step, nodes.Step) and loop is not None and subtask.gate is not None
         _, feedback_gate = self._build_gate(step, subtask.id.index, feedback=True)
         kind = LoopTask if loop.table is None else TableRoundsTask
+        gate, inputs = subtask.gate, subtask.inputs
         return kind(
-            subtask.id, step, loop, subtask.gate, feedback_gate, head, subtask.operator_task, send
+            subtask.id, step, loop, gate, inputs, feedback_gate, head, subtask.operator_task, send
         )
 
     def _build_snapshotter(

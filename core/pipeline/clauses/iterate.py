@@ -25,6 +25,7 @@ ITERATE_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("while", "exit", "stop", "when", "condition", "terminate"), "until"),
     **dict.fromkeys(("back", "tail", "close_with"), "feedback"),
     **dict.fromkeys(("table", "start"), "bulk"),
+    "incremental": "delta",
     **dict.fromkeys(("max_iterations", "iterations", "times", "limit"), "max_rounds"),
     **dict.fromkeys(("max_size", "max_bytes", "size"), "max_in_loop"),
 }
@@ -36,6 +37,22 @@ rounds_reading = ScalarReading(
     lambda text: whole_number(1, MAX_COUNT).parse(text) if text[:1].isdigit() else flag.parse(text),
     {"anyOf": [flag.json, whole_number(1, MAX_COUNT).json]},
 )
+
+
+class DeltaIteration(DocumentModel):
+    """The two tables with which a delta iteration begins. They have the same columns."""
+
+    solution: StreamName = Field(
+        description="The rows of the result so far, at most one for each key. Steps inside read "
+        "it as `step.solution`.",
+    )
+    workset: StreamName = Field(
+        description="The rows that the first round reads as `step.workset`; later ones read the "
+        "rows that the round before has changed.",
+    )
+    key: ColumnNames = Field(
+        description="The columns by which a row of `body` replaces one of the solution.",
+    )
 
 
 class Iterate(DocumentModel):
@@ -61,10 +78,17 @@ class Iterate(DocumentModel):
         description="In place of `from`: the rows of a table, which `body` computes in each "
         "round. The step emits the rows of the last round.",
     )
+    delta: DeltaIteration | None = Field(
+        None,
+        description="In place of `from`: a table of which each round replaces some rows. The step "
+        "emits all rows of the solution after the last round.",
+    )
     body: StreamName | None = Field(
         None,
         description="With `bulk`: the last step inside, whose rows are the table of the next "
-        "round. It reads `step.loop`, the table of the round, and has its columns.",
+        "round. It reads `step.loop`, the table of the round, and has its columns. With `delta`: "
+        "its rows replace those of the solution, and those that differ from them are the next "
+        "work set.",
     )
     key: ColumnNames | None = Field(
         None,
@@ -75,7 +99,8 @@ class Iterate(DocumentModel):
         None,
         description="The condition on which a row leaves; null counts as false. Only with "
         "`max_rounds` there may be none. With `bulk` a condition over all rows, as in "
-        "`max(abs(rank - before.rank)) < 1e-6`, after which no round begins.",
+        "`max(abs(rank - before.rank)) < 1e-6`, after which no round begins. With `delta` it is "
+        "over the rows that a round has changed, and `before` is the row that was replaced.",
     )
     rounds: Annotated[bool | int, rounds_reading] = Field(
         False,
@@ -86,7 +111,7 @@ class Iterate(DocumentModel):
     max_rounds: Annotated[int | None, whole_number(1, MAX_COUNT)] = Field(
         None,
         description="With `rounds`: a row that has come back so often and does not leave goes to "
-        "`step.over`; if nothing reads that, it fails the job.",
+        "`step.over`; if nothing reads that, it fails the job. With `delta`: the most rounds.",
     )
     max_in_loop: Size = Field(
         DEFAULT_MAX_IN_LOOP,
@@ -101,8 +126,17 @@ class Iterate(DocumentModel):
     )
 
     @property
+    def kind(self) -> Literal["from", "bulk", "delta"]:
+        """The key that says what the loop is over."""
+        if self.delta is not None:
+            return "delta"
+        return "from" if self.bulk is None else "bulk"
+
+    @property
     def inputs(self) -> tuple[Text, ...]:
         """The streams whose rows enter."""
+        if self.delta is not None:
+            return tuple(dict.fromkeys((self.delta.solution, self.delta.workset)))
         return self.from_ or (() if self.bulk is None else (self.bulk,))
 
     @property
@@ -110,20 +144,34 @@ class Iterate(DocumentModel):
         """The stream whose rows come back."""
         return self.feedback if self.body is None else self.body
 
+    @property
+    def last_step_key(self) -> Literal["feedback", "body"]:
+        """The key that names the stream whose rows come back."""
+        return "feedback" if self.kind == "from" else "body"
+
+
+_KIND_HINT = (
+    "from: rows go round one by one; bulk: a table is computed again in each round; delta: each "
+    "round replaces some rows of a table"
+)
+
 
 def check_iterate(iterate: Iterate) -> Iterator[RuleViolation]:
     """Yield the rules that the keys of `iterate` violate."""
-    kind, wanted = ("from", "feedback") if iterate.bulk is None else ("bulk", "body")
-    if iterate.bulk is not None and iterate.from_ is not None:
-        hint = "from: rows go round one by one; bulk: a table is computed again in each round"
-        yield RuleViolation(("iterate", "bulk"), 'iterate: "bulk" does not go with "from"', hint)
+    given = [("from", iterate.from_), ("bulk", iterate.bulk), ("delta", iterate.delta)]
+    others = [key for key, value in given if value and key != iterate.kind]
+    if others:
+        message = f'iterate: "{iterate.kind}" does not go with "{others[0]}"'
+        yield RuleViolation(("iterate", iterate.kind), message, _KIND_HINT)
+    wanted = iterate.last_step_key
     for key, value in (("from", iterate.inputs), (wanted, iterate.last_step)):
         if not value:
             message = f'iterate: missing key "{key}"'
-            yield RuleViolation(("iterate",), message, f"as in {{{kind}: ..., {wanted}: ...}}")
+            hint = f"as in {{{iterate.kind}: ..., {wanted}: ...}}"
+            yield RuleViolation(("iterate",), message, hint)
             return
-    if iterate.bulk is not None:
-        yield from _check_bulk(iterate)
+    if iterate.kind != "from":
+        yield from _check_table(iterate)
         return
     for key in ("body", "key"):
         if getattr(iterate, key) is not None:
@@ -140,16 +188,20 @@ def check_iterate(iterate: Iterate) -> Iterator[RuleViolation]:
         yield RuleViolation(("iterate", "max_rounds"), message, hint)
 
 
-def _check_bulk(iterate: Iterate) -> Iterator[RuleViolation]:
+def _check_table(iterate: Iterate) -> Iterator[RuleViolation]:
     """Yield the rules that the keys of a loop over a table violate."""
-    if iterate.rounds is True or not iterate.rounds:
-        message = "iterate: bulk needs rounds: how many there are at most"
-        yield RuleViolation(("iterate",), message, "as in rounds: 20")
-    others = {
-        "feedback": iterate.feedback,
-        "max_rounds": iterate.max_rounds,
-        "watermark": iterate.watermark == "pass",
-    }
+    limit, count = "rounds", None if isinstance(iterate.rounds, bool) else iterate.rounds
+    others: dict[str, object] = {"feedback": iterate.feedback, "max_rounds": iterate.max_rounds}
+    hints = dict[str, str]()
+    if iterate.kind == "delta":
+        limit, count = "max_rounds", iterate.max_rounds
+        others = {"feedback": iterate.feedback, "rounds": iterate.rounds, "key": iterate.key}
+        hints = {"key": "it belongs inside delta", "rounds": "max_rounds says how many there are"}
+    if count is None:
+        message = f"iterate: {iterate.kind} needs {limit}: how many there are at most"
+        yield RuleViolation(("iterate",), message, f"as in {limit}: 20")
+    others["watermark"] = iterate.watermark == "pass"
     for key, value in others.items():
         if value:
-            yield RuleViolation(("iterate", key), f'iterate: "{key}" does not go with "bulk"')
+            message = f'iterate: "{key}" does not go with "{iterate.kind}"'
+            yield RuleViolation(("iterate", key), message, hints.get(key, ""))

@@ -29,8 +29,10 @@ from headrace.core.plan.nodes.keyed import (
 from headrace.core.plan.nodes.loops import (
     BEFORE_COLUMN,
     ROUNDS_COLUMN,
+    DeltaInputs,
     Loop,
     TableRounds,
+    name_delta_streams,
     name_loop_stream,
     name_over_stream,
 )
@@ -106,6 +108,7 @@ __all__ = [
     "ChangelogConversion",
     "ComputedColumn",
     "Dedup",
+    "DeltaInputs",
     "Edge",
     "Exchange",
     "Explode",
@@ -147,6 +150,7 @@ __all__ = [
     "WeightConversion",
     "WindowedOperation",
     "find_process_body",
+    "name_delta_streams",
     "name_loop_stream",
     "name_over_stream",
 ]

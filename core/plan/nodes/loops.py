@@ -19,8 +19,20 @@ BEFORE_COLUMN = "before"
 
 
 @dataclass(frozen=True, slots=True)
+class DeltaInputs:
+    """The streams with which a delta iteration begins."""
+
+    solution: str
+    workset: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableRounds:
-    """The rounds of a loop over a table: the rows that come back are the table of the next one."""
+    """The rounds of a loop over a table.
+
+    The rows that come back are the table of the next round; in a delta iteration they replace rows
+    of the solution by their key, and those that change it are the next work set.
+    """
 
     count: int
     """The most rounds."""
@@ -29,6 +41,8 @@ class TableRounds:
     one row."""
     key: tuple[str, ...]
     """The columns by which a row is found in the round before."""
+    delta: DeltaInputs | None = None
+    """The inputs of a delta iteration; None: each round computes the whole table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,21 @@ class Loop:
     """Whether watermarks pass at once, and not only when the loop is empty."""
     table: TableRounds | None = None
     """The rounds of a loop over a table; None: rows go round one by one."""
+
+    def list_inner_streams(self, head: str) -> tuple[str, ...]:
+        """Return the streams that the head sends into the loop."""
+        if self.table is not None and self.table.delta is not None:
+            return name_delta_streams(head)
+        return (name_loop_stream(head),)
+
+
+def name_delta_streams(step: str) -> tuple[str, str]:
+    """Return the streams of the work set and of the solution of a delta iteration.
+
+    >>> name_delta_streams("best")
+    ('best.workset', 'best.solution')
+    """
+    return f"{step}.workset", f"{step}.solution"
 
 
 def name_loop_stream(step: str) -> str:

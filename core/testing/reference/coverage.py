@@ -74,9 +74,10 @@ class CoverageFinder:
         """Whether the rows of a loop are known: those of all steps inside have to be."""
         if _has_unknown_values(head.operations) or not all(name in found for name in head.inputs):
             return False
-        inside = {
-            nodes.name_loop_stream(head.name): KnownRows(has_order=False, has_watermark=False)
-        }
+        loop = get_loop(head)
+        assert loop is not None
+        rows = KnownRows(has_order=False, has_watermark=False)
+        inside = dict.fromkeys(loop.list_inner_streams(head.name), rows)
         for step in find_loop_bodies(self.plan)[head.name].values():
             streams = {**found, **inside}
             if not all(name in streams for name in step.inputs):

@@ -84,6 +84,8 @@ def _run_table_rounds(
     run_step: RunStep,
 ) -> dict[str, Rows]:
     """Return the table of the last round: each round computes one from that of the round before."""
+    if table.delta is not None:
+        return _run_delta_rounds(head, loop, table, table.delta, body, streams, run_step)
     inside = nodes.name_loop_stream(head.name)
     rows = [row for name in head.inputs for row in streams[name]]
     for _ in range(table.count):
@@ -97,6 +99,35 @@ def _run_table_rounds(
         if _is_until(head, table, rows, before):
             break
     return {head.name: rows, inside: rows}
+
+
+def _run_delta_rounds(
+    head: nodes.Step,
+    loop: nodes.Loop,
+    table: nodes.TableRounds,
+    delta: nodes.DeltaInputs,
+    body: Mapping[str, nodes.Step],
+    streams: Mapping[str, Rows],
+    run_step: RunStep,
+) -> dict[str, Rows]:
+    """Return the solution after the last round: the rows of each round replace some of it."""
+    names = head.outputs[0].schema.names
+    inner, rows = loop.list_inner_streams(head.name), streams[delta.workset]
+    solution = {repr([row.values[n] for n in table.key]): row for row in streams[delta.solution]}
+    for _ in range(table.count):
+        local = {**streams, **dict(zip(inner, (rows, [*solution.values()]), strict=True))}
+        for step in body.values():
+            local |= run_step(step, local)
+        before, found = solution, local[loop.feedback]
+        solution = before | {repr([row.values[n] for n in table.key]): row for row in found}
+        rows = [
+            row
+            for key, row in solution.items()
+            if key not in before or _count_rows([row], names) != _count_rows([before[key]], names)
+        ]
+        if not rows or _is_until(head, table, rows, [*before.values()]):
+            break
+    return {head.name: [*solution.values()], **dict.fromkeys(inner, rows)}
 
 
 def _count_rows(rows: Rows, names: Sequence[str]) -> Counter[str]:

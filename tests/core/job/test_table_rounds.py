@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,19 @@ LAST = "  next: {from: INPUT, key: k, aggregate: {v: 'coalesce(sum(v), 0) % 10'}
 KEYED_ENDS = st.sampled_from(
     ["", ", key: k, until: max(abs(v - before.v)) < 2", ", key: k, until: count(before.k) > 2"]
 )
+DELTA_STEPS = st.sampled_from(
+    [
+        "join: {left: {from: INPUT, as: one}, right: {from: table.solution, as: other}, "
+        "on: one.k = other.k}\n    where: one.v < other.v or other.v is null\n"
+        "    select: {k: other.k, v: one.v}",
+        "join: {left: {from: INPUT, as: one}, right: {from: table.solution, as: other}, "
+        "on: one.v = other.k, type: left}\n"
+        "    select: {k: one.k, v: 'one.v + coalesce(other.v, 1)'}",
+        "join: {left: {from: INPUT, as: one}, right: {from: table.solution, as: other}, "
+        "on: one.k = other.k, type: anti}",
+    ]
+)
+DELTA_ENDS = st.sampled_from(["", ", until: count(*) < 3", ", until: max(abs(v - before.v)) < 2"])
 
 
 def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits]]:
@@ -69,10 +83,39 @@ def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Split
     return text, {"a": draw_rows(chance, 8), "b": draw_rows(chance, 5)}
 
 
+def draw_delta(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits]]:
+    """Draw a delta iteration, and the rows of its sources."""
+    chance = random.Random(data.draw(st.integers(0, 9999)))
+    steps, read = "", data.draw(st.sampled_from(["table.workset", "table.solution"]))
+    for at in range(data.draw(st.integers(1, 3))):
+        step = data.draw(st.one_of(DELTA_STEPS, STEPS)).replace("INPUT", read)
+        steps, read = f"{steps}  inner{at}:\n    {step}\n", f"inner{at}"
+    workset = data.draw(st.sampled_from(["start", "first"]))
+    rounds, ends = data.draw(st.integers(1, 5)), data.draw(DELTA_ENDS)
+    text = (
+        f"{build_sources(joins=True)}steps:\n"
+        "  start: {from: a, select: {k: k, v: v}}\n"
+        "  first: {from: b, select: {k: k, v: v}}\n"
+        f"  table: {{iterate: {{delta: {{solution: start, workset: {workset}, key: k}}, "
+        f"body: next, max_rounds: {rounds}{ends}}}}}\n"
+        f"{steps}{LAST.replace('INPUT', read)}"
+        "  step: {from: table, with: {w: v}}\n"
+        "  others: {from: first, where: k is null and k is not null}\n"
+        "sinks:\n  out: {from: step, memory: {data: out}}\n"
+        "  none: {from: others, memory: {data: none}}\n"
+    )
+    keys = set[object]()
+    solution = [
+        [row for row in rows if row["k"] not in keys and not keys.add(row["k"])]
+        for rows in draw_rows(chance, 8)
+    ]
+    return text, {"a": solution, "b": draw_rows(chance, 5)}
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_rounds_give_the_table_that_their_plan_means(data: st.DataObject) -> None:
-    text, came = draw_rounds(data)
+    text, came = data.draw(st.sampled_from([draw_rounds, draw_delta]))(data)
     expected_rows.run(data, text, came)
 
 
@@ -129,9 +172,37 @@ def test_a_drained_table_takes_no_new_rows(tmp_path: Path) -> None:
     assert outcome.failure.message.startswith("new rows came after the last round")
 
 
+TWO_OF_A_KEY = """\
+sources:
+  pages: {memory: {data: pages}, schema: {page: bigint, hops: bigint}}
+steps:
+  best: {iterate: {delta: {solution: pages, workset: pages, key: page}, body: next, max_rounds: 9}}
+  next: {from: best.workset, where: hops < 3, select: {page: 'page % 2', hops: hops + 1}}
+sinks: {out: {from: best, memory: {data: out}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("pages", "message"),
+    [
+        ([1, 1], 'in round 1, two rows of "pages" have the same key, page: 1'),
+        ([1, 3], 'in round 1, two rows of "next" have the same key, page: 1'),
+        ([1, 2], None),
+    ],
+)
+def test_two_rows_with_one_key_fail_by_name(
+    tmp_path: Path, pages: list[int], message: str | None
+) -> None:
+    memory = InMemoryData({"pages": {"0": [pl.DataFrame({"page": pages, "hops": [0, 0]})]}})
+    outcome = simulated(tmp_path, TWO_OF_A_KEY, memory, 1)
+    assert (outcome.failure and outcome.failure.message) == message
+    wanted = [] if message else [(0, 3), (1, 3), (2, 0)]
+    assert rows(memory, "out") == Counter(wanted)
+
+
 def survive(data: st.DataObject) -> None:
     """Draw rounds, rows, and faults, and compare."""
-    text, came = draw_rounds(data)
+    text, came = data.draw(st.sampled_from([draw_rounds, draw_delta]))(data)
     expected_rows.survive(data, text, came, every_s=EVERY_S, slow_share=0.7)
 
 

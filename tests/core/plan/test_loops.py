@@ -27,6 +27,7 @@ def over_plain(iterate: str, steps: str = f"  once: {ONCE}\n", sinks: str = "") 
 
 
 LOOP = "from: plain, until: id > 10, feedback: once"
+DELTA = "delta: {solution: plain, workset: plain, key: id}, body: once, max_rounds: 3"
 
 
 def test_the_edge_back_comes_last_and_the_head_is_a_task_of_its_own(tmp_path: Path) -> None:
@@ -58,6 +59,18 @@ def test_rows_that_lose_their_event_time_inside_have_none(tmp_path: Path) -> Non
     plan = plan_of(tmp_path, over_plain(loop, joined, sinks))
     assert plan.streams["first"].has_event_time
     assert not plan.streams["tries.loop"].has_event_time
+
+
+def test_a_delta_iteration_sends_its_two_tables_into_the_loop(tmp_path: Path) -> None:
+    once = "  once: {from: [tries.workset, tries.solution], key: id, aggregate: {at: max(at)}}\n"
+    plan = plan_of(tmp_path, over_plain(DELTA, once))
+    assert [edge.stream for edge in plan.edges if edge.consumer == "once"] == [
+        "tries.workset",
+        "tries.solution",
+    ]
+    assert list(find_loop_bodies(plan)["tries"]) == ["once", "once@retract"]
+    assert not plan.streams["tries"].has_event_time
+    assert "once@retract replaces rows of the solution by id, 3 rounds at most" in explain(plan)
 
 
 def test_explain_draws_the_way_back(tmp_path: Path) -> None:
@@ -171,6 +184,47 @@ def test_explain_draws_the_way_back(tmp_path: Path) -> None:
             "  two: {iterate: {from: tries.loop, until: id > 5, feedback: three}}\n"
             "  three: {from: two.loop, with: {id: id + 1}}\n",
             'a loop inside of another, that of "tries", is not built [let it leave that first]',
+        ),
+        (
+            "delta: {solution: plain, workset: plain, key: od}, body: once, max_rounds: 3",
+            "  once: {from: tries.workset, select: {id: id, at: at}}\n",
+            'iterate.delta.key: unknown column "od"',
+        ),
+        (
+            "delta: {solution: plain, workset: edges, key: id}, body: once, max_rounds: 3",
+            "  once: {from: tries.workset, select: {id: id, at: at}}\n",
+            'iterate.delta.workset: "edges" has no column "id"; "edges" has no column "at"; '
+            '"edges" has another column "tail"; "edges" has another column "head" '
+            "[it has the columns of the solution: id bigint, at timestamp]",
+        ),
+        (
+            DELTA,
+            "  once: {from: tries.solution, select: [id]}\n",
+            'iterate.body: "once" has no column "at" '
+            "[the rows that come back have the columns of tries.workset: id bigint, at timestamp]",
+        ),
+        (
+            DELTA.replace("body: once", "body: tries.solution"),
+            "",
+            'iterate.body: wanted the last step inside of the loop, got "tries.solution" '
+            "[the first step inside is one with from: tries.workset; body names the last one",
+        ),
+        (
+            DELTA,
+            "  once: {from: tries.loop, select: {id: id, at: at}}\n",
+            '"tries" has no output "loop" [did you mean "tries.solution"?]',
+        ),
+        (
+            DELTA,
+            "  once: {from: tries.workset, select: {id: id, at: at}}\n"
+            "  aside: {from: tries.solution, where: id > 1}\n",
+            '"tries.solution" is inside of the loop of "tries", which has many rounds '
+            "[tries has the rows of the last round]",
+        ),
+        (
+            f"{DELTA}, until: id < 1",
+            "  once: {from: tries.workset, select: {id: id, at: at}}\n",
+            "iterate.until: wanted a condition over all rows of a round",
         ),
     ],
 )

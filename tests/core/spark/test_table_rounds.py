@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.core.api.failures import ConnectorError
 from tests.support.spark.batches import batch, read_columns, stream
 
 if TYPE_CHECKING:
@@ -65,3 +66,65 @@ def test_the_ranks_are_those_of_a_loop_in_python(
     assert sorted(read_columns(tmp_path / "out", "page", "rank")) == wanted
     batch(spark, config)
     assert sorted(read_columns(tmp_path / "out", "page", "rank")) == wanted
+
+
+HOPS = """
+name: hops
+sources:
+  starts: {generate: {rows: 2, columns: {node: id * 40, hops: 0L}}}
+  links: {generate: {rows: 60, columns: {node: id % 30, target: (id * id + 7) % 41}}}
+steps:
+  first: {from: starts, where: node = 0}
+  hops: {iterate: {delta: {solution: starts, workset: first, key: node}, body: nearer, ENDS}}
+  moved:
+    join: {left: {from: hops.workset, as: one}, right: links, on: one.node = links.node}
+    select: {node: links.target, hops: one.hops + 1}
+  least: {from: moved, key: node, aggregate: {hops: min(hops)}}
+  nearer:
+    join:
+      left: {from: least, as: one}
+      right: {from: hops.solution, as: old}
+      on: one.node = old.node
+      type: left
+    where: old.hops is null or one.hops < old.hops
+    select: {node: one.node, hops: one.hops}
+sinks:
+  out: {from: hops, files: {path: out, mode: overwrite}}
+"""
+
+
+def count_hops(rounds: int) -> list[tuple[int, int]]:
+    """Compute the least numbers of links from node 0 by a loop in Python."""
+    hops, workset = {0: 0, 40: 0}, {0}
+    for number in range(1, rounds + 1):
+        moved = {(link * link + 7) % 41 for link in range(60) if link % 30 in workset}
+        workset = {node for node in moved if hops.get(node, number + 1) > number}
+        hops.update(dict.fromkeys(workset, number))
+    return sorted(hops.items())
+
+
+@pytest.mark.parametrize(
+    ("ends", "rounds"),
+    [
+        ("max_rounds: 3", 3),
+        ("max_rounds: 100, until: 'max(hops - coalesce(before.hops, 0)) = 4'", 4),
+    ],
+)
+def test_the_hops_are_those_of_a_loop_in_python(
+    spark: SparkSession, tmp_path: Path, ends: str, rounds: int
+) -> None:
+    config = tmp_path / "p.yaml"
+    config.write_text(HOPS.replace("ENDS", ends))
+    wanted = count_hops(rounds)
+    stream(config)
+    assert sorted(read_columns(tmp_path / "out", "node", "hops")) == wanted
+    batch(spark, config)
+    assert sorted(read_columns(tmp_path / "out", "node", "hops")) == wanted
+
+
+def test_two_rows_with_one_key_fail_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    config = tmp_path / "p.yaml"
+    config.write_text(HOPS.replace("ENDS", "max_rounds: 3").replace("id * 40", "id * 0"))
+    message = 'in round 1, two rows of "starts" have the same key, node: 0'
+    with pytest.raises(ConnectorError, match=message):
+        batch(spark, config)

@@ -81,9 +81,9 @@ def list_main_outputs(step: Step) -> Iterator[Text]:
         yield _make_name(f"{step.name}.{name}", name)
     if step.iterate is not None:
         yield step.name
-        names = ["loop"] if step.iterate.max_rounds is None else ["loop", "over"]
-        for name in ("workset", "solution") if step.iterate.delta is not None else names:
-            yield _make_name(f"{step.name}.{name}", step.keys_at["iterate"])
+        suffixes = ["loop"] if step.iterate.max_rounds is None else ["loop", "over"]
+        for suffix in suffixes if step.iterate.delta is None else ("workset", "solution"):
+            yield _make_name(f"{step.name}.{suffix}", step.keys_at["iterate"])
         return
     if step.route is None:
         yield step.name

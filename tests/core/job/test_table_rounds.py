@@ -104,12 +104,8 @@ def draw_delta(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
         "  none: {from: others, memory: {data: none}}\n"
     )
-    keys = set[object]()
-    solution = [
-        [row for row in rows if row["k"] not in keys and not keys.add(row["k"])]
-        for rows in draw_rows(chance, 8)
-    ]
-    return text, {"a": solution, "b": draw_rows(chance, 5)}
+    by_key = {row["k"]: row for split in draw_rows(chance, 8) for row in split}
+    return text, {"a": [[*by_key.values()]], "b": draw_rows(chance, 5)}
 
 
 @settings(max_examples=15, deadline=None)

@@ -9,7 +9,7 @@ Tests: tests/core/patterns/test_matcher.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headrace.core.patterns.automaton import END, NO_VARIABLE, Automaton, Option
 from headrace.core.patterns.runs import (
@@ -24,6 +24,7 @@ from headrace.core.patterns.runs import (
     RowTest,
     Run,
     Thread,
+    Threads,
     list_rows,
 )
 
@@ -45,6 +46,7 @@ class Matcher:
         """`test` tests rows for the `crossed` variables."""
         self.automaton = automaton
         self._rules = rules
+        self._within_us = rules.within_us
         self._crossed = crossed
         self._test = test
         self._sets: dict[tuple[Option, ...], OptionSet] = {}
@@ -53,6 +55,8 @@ class Matcher:
         self._after = tuple(map(self._build_after, automaton.following))
         self._starts: dict[int, tuple[int, ...]] = {}
         """The positions that start a match, by the variables that the row fits."""
+        self._only_starts: dict[int, tuple[int, OptionSet]] = {}
+        """Where a run starts with one thread: its position and options, by the same variables."""
         self._forks = rules.skip == "none"
         self._is_blocking = rules.skip not in ("next", "none")
 
@@ -63,48 +67,86 @@ class Matcher:
         as far as that depends on the row alone. Raises TooManyRuns, as if the row had not been
         there, but for its time.
         """
-        within_us = self._rules.within_us
-        if within_us is not None and runs and runs[0].start[TIME] + within_us <= row[TIME]:
+        within_us = self._within_us
+        if runs and within_us is not None and runs[0].start[TIME] + within_us <= row[TIME]:
             self.pass_time(runs, row[TIME], decisions)
-        moved: list[tuple[Run, list[Thread]]] = []
+        may_start = fits & self.start.mask
+        if not runs:
+            if may_start and not self._start_only_run(runs, row, may_start):
+                self._move_runs(runs, row, fits, decisions)
+            return
+        run = runs[0]
+        options = run.options
+        if len(runs) > 1 or run.others or options is None or options.crossed:
+            self._move_runs(runs, row, fits, decisions)
+            return
+        move = options.moves.get(fits & options.mask)
+        if move is None or (
+            move.steps and (may_start or (move.only_position == END and not move.is_idle))
+        ):
+            self._move_runs(runs, row, fits, decisions)
+        elif not move.steps:
+            if not may_start:
+                runs.clear()
+            elif not self._start_only_run(runs, row, may_start):
+                self._move_runs(runs, row, fits, decisions)
+        elif not move.is_idle:
+            run.history = (run.history, move.only_position, row)
+            run.options = move.only_options
+            if move.only_options is None:
+                decisions.append(Decision(row[TIME], run.history))
+                runs.clear()
+
+    def _start_only_run(self, runs: list[Run], row: Row, variables: int) -> bool:
+        """Make a run with one thread the only one; whether the row starts such a run."""
+        start = self._only_starts.get(variables)
+        if start is None:
+            return False
+        position, options = start
+        runs[:] = (Run(row, (None, position, row), options),)
+        return True
+
+    def _move_runs(self, runs: list[Run], row: Row, fits: int, decisions: list[Decision]) -> None:
+        """Move any number of runs by a row, and start one."""
+        moved: list[tuple[Run, Threads]] = []
         made: list[Run] = []
         count = 0
         for run in runs:
             fork: list[Thread] = []
             threads = self._move_run(run, row, fits, fork)
-            count += len(threads)
-            if threads is not run.threads:
+            if threads is not None:
                 moved.append((run, threads))
+            count += 1 + len(run.others) if threads is None else len(threads)
             if fork:
                 count += len(fork)
-                made.append(Run(run.start, fork))
+                made.append(_build_run(run.start, fork))
         if fits & self.start.mask and (threads := self._start_threads(row, fits)):
-            made.append(Run(row, threads))
+            made.append(_build_run(row, threads))
             count += len(threads)
         if (
             count > self._rules.max_runs
             and count - self._count_ended(moved, made) > self._rules.max_runs
         ):
             raise TooManyRuns
-        is_changed = has_failed = False
+        is_changed, failed = False, set[int]()
         for run, threads in moved:
-            run.threads = threads
-            if not threads:
-                is_changed = has_failed = True
-            elif threads[0][1] is None:
-                is_changed = True
-        if has_failed:
-            runs[:] = [run for run in runs if run.threads]
+            if threads:
+                run.threads = threads
+                is_changed = is_changed or run.is_decided
+            else:
+                failed.add(id(run))
+        if failed:
+            is_changed = True
+            runs[:] = [run for run in runs if id(run) not in failed]
         if made:
             runs += made
-            for run in made:
-                is_changed = is_changed or run.threads[0][1] is None
+            is_changed = is_changed or any(run.is_decided for run in made)
             if self._forks:
                 runs.sort(key=_get_start)
         if is_changed:
             self._resolve(runs, row[TIME], decisions)
 
-    def _count_ended(self, moved: Iterable[tuple[Run, list[Thread]]], made: Iterable[Run]) -> int:
+    def _count_ended(self, moved: Iterable[tuple[Run, Threads]], made: Iterable[Run]) -> int:
         """Return how many threads a row has ended by matches that wait for no other run."""
         if self._is_blocking:
             return 0
@@ -113,7 +155,7 @@ class Matcher:
 
     def pass_time(self, runs: list[Run], until_us: int, decisions: list[Decision]) -> None:
         """End the runs whose time has passed at `until_us`, the earliest first."""
-        within_us = self._rules.within_us
+        within_us = self._within_us
         assert within_us is not None, "the pattern has a time"
         start_us, at = until_us - within_us, 0
         while at < len(runs) and runs[at].start[TIME] <= start_us:
@@ -126,9 +168,9 @@ class Matcher:
 
     def finish(self, runs: list[Run], decisions: list[Decision]) -> None:
         """End all runs at the end of the input; without `within` at the time of their last rows."""
-        if self._rules.within_us is not None:
+        if self._within_us is not None:
             last_us = max((run.start[TIME] for run in runs), default=0)
-            self.pass_time(runs, last_us + self._rules.within_us, decisions)
+            self.pass_time(runs, last_us + self._within_us, decisions)
         while run := next((run for run in runs if not run.is_decided), None):
             self._end_run(runs, run, None, decisions)
 
@@ -154,29 +196,24 @@ class Matcher:
         waiting = following[:-1] if accepts else following
         return self._intern(waiting) if waiting else None, accepts
 
-    def _move_run(self, run: Run, row: Row, fits: int, fork: list[Thread]) -> list[Thread]:
-        """Return the threads that a row makes of a run: the same list if it leaves them alone."""
-        threads = run.threads
-        if len(threads) > 1:
-            return self._move_threads(threads, row, fits, fork)
-        history, options = threads[0]
+    def _move_run(self, run: Run, row: Row, fits: int, fork: list[Thread]) -> Threads | None:
+        """Return the threads that a row makes of a run; None if it leaves them alone."""
+        options = run.options
         if options is None:
-            return threads
+            return None
+        if run.others:
+            return self._move_threads(run.threads, row, fits, fork)
         move = None if options.crossed else options.moves.get(fits & options.mask)
-        move = move or self._find_move(options, history, row, fits)
+        move = move or self._find_move(options, run.history, row, fits)
         if move.is_idle:
-            return threads
+            return None
+        if move.steps and move.only_position == END:
+            return self._move_threads(run.threads, row, fits, fork)
         if not move.steps:
-            return []
-        if move.only_position == END:
-            return self._move_threads(threads, row, fits, fork)
-        moved: list[Thread] = []
-        self._take(move.only_position, history, row, moved)
-        return moved
+            return ()
+        return (((run.history, move.only_position, row), move.only_options),)
 
-    def _move_threads(
-        self, before: list[Thread], row: Row, fits: int, fork: list[Thread]
-    ) -> list[Thread]:
+    def _move_threads(self, before: Threads, row: Row, fits: int, fork: list[Thread]) -> Threads:
         """Return the threads that a row makes of those of a run; `fork` takes those of another."""
         threads = list[Thread]()
         for thread in before:
@@ -190,11 +227,10 @@ class Matcher:
                 continue
             if self._apply_move(move, history, row, threads, fork):
                 break
-        if self._crossed:
-            return threads
-        if len(fork) > 1:
+        if not self._crossed and len(fork) > 1:
             fork[:] = _drop_repeated(fork)
-        return _drop_repeated(threads) if len(threads) > 1 else threads
+        is_alone = self._crossed or len(threads) < 2
+        return tuple(threads if is_alone else _drop_repeated(threads))
 
     def _apply_move(
         self,
@@ -229,7 +265,7 @@ class Matcher:
             threads.append((longer, None))
         return accepts
 
-    def _start_threads(self, row: Row, fits: int) -> list[Thread]:
+    def _start_threads(self, row: Row, fits: int) -> Threads:
         """Return the threads of a run that starts with a row."""
         fits &= self.start.mask
         for variable in self.start.crossed:
@@ -243,7 +279,9 @@ class Matcher:
         for position in positions:
             if self._take(position, None, row, threads):
                 break
-        return threads
+        if len(threads) == 1 and not self.start.crossed and threads[0][1] is not None:
+            self._only_starts[fits] = (threads[0][0][1], threads[0][1])
+        return tuple(threads)
 
     def _find_move(self, options: OptionSet, history: History, row: Row, fits: int) -> Move:
         fits &= options.mask
@@ -283,8 +321,8 @@ class Matcher:
             elif taken.pop(option.position, None) is not None:
                 found.append((option.position, False))
         match found:
-            case [(int() as position, False)]:
-                return Move(tuple(found), False, position)
+            case [(int() as position, False)] if not all(self._after[position]):
+                return Move(tuple(found), False, position, self._after[position][0])
         return Move(tuple(found), is_idle=False)
 
     def _end_run(
@@ -294,8 +332,10 @@ class Matcher:
         ended = (h for h, options in run.threads if options is None or options.may_end)
         history = next(ended, None)
         if history is None:
-            decisions.append(_decide(run.threads[0][0], time_us, is_complete=False))
-        run.threads = [] if history is None else [(history, None)]
+            decisions.append(_decide(run.history, time_us, is_complete=False))
+            runs.remove(run)
+        else:
+            run.threads = ((history, None),)
         self._resolve(runs, time_us, decisions)
 
     def _resolve(self, runs: list[Run], time_us: int | None, decisions: list[Decision]) -> None:
@@ -309,12 +349,10 @@ class Matcher:
                 at += 1
                 continue
             del runs[at]
-            if run.threads:
-                history = run.threads[0][0]
-                decisions.append(_decide(history, time_us))
-                if self._is_blocking:
-                    first = self._find_next_start(run, history)
-                    runs[at:] = [other for other in runs[at:] if other.start[AT] >= first]
+            decisions.append(_decide(run.history, time_us))
+            if self._is_blocking:
+                first = self._find_next_start(run, run.history)
+                runs[at:] = [other for other in runs[at:] if other.start[AT] >= first]
 
     def _find_next_start(self, run: Run, history: History) -> int:
         """Return the first place at which a match after this one may start."""
@@ -335,6 +373,10 @@ class Matcher:
 def _decide(history: History, time_us: int | None, *, is_complete: bool = True) -> Decision:
     at_us = int(history[2][TIME]) if time_us is None else time_us
     return Decision(at_us, history, is_complete)
+
+
+def _build_run(start: Row, threads: Sequence[Thread]) -> Run:
+    return Run(start, *threads[0], tuple(threads[1:]))
 
 
 def _get_start(run: Run) -> int:

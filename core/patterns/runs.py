@@ -3,13 +3,13 @@
 A run is a start row and its *threads*, ordered by preference: each has the rows that it has
 matched and the options for the next one. A thread that has reached the end is accepted, and ends
 the list: what is less preferred is of no interest. A run is decided when its first thread is
-accepted, or when it has none.
+accepted; a run without threads has failed, and is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from headrace.core.patterns.automaton import END, NO_VARIABLE, Option
 from headrace.core.types.lazy_dataclass import dataclass
@@ -25,6 +25,8 @@ History: TypeAlias = "tuple[History | None, int, Row]"
 Thread: TypeAlias = "tuple[History, OptionSet | None]"
 """A history and the options for its next row; None: it is accepted."""
 
+Threads: TypeAlias = "tuple[Thread, ...]"
+
 RowTest: TypeAlias = "Callable[[int, History | None, Row], bool]"
 """Tests a row for a variable whose condition reads the rows matched before it."""
 
@@ -34,7 +36,7 @@ SkipRule: TypeAlias = Literal["past_last", "next", "first", "last", "none"]
 class OptionSet:
     """Options for the next row of a thread, and what rows make of it, by the variables they fit."""
 
-    __slots__ = ("crossed", "mask", "moves", "options")
+    __slots__ = ("crossed", "mask", "may_end", "moves", "options")
 
     def __init__(self, options: tuple[Option, ...], crossed: Iterable[int]) -> None:
         """`crossed` are the variables whose conditions read the rows matched before."""
@@ -44,12 +46,9 @@ class OptionSet:
         self.mask = sum(1 << variable for variable in read)
         """The variables that matter, as bits."""
         self.crossed = tuple(variable for variable in read if variable in {*crossed})
-        self.moves: dict[int, Move] = {}
-
-    @property
-    def may_end(self) -> bool:
+        self.may_end = any(option.position == END for option in options)
         """Whether the pattern is complete when its time has passed."""
-        return any(option.position == END for option in self.options)
+        self.moves: dict[int, Move] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +63,40 @@ class Move:
     is_idle: bool
     """Whether the thread stays as it is."""
     only_position: int = END
-    """The position that takes the row, if that is all there is to it; else END."""
+    """The position that takes the row, if one thread with it is all there is; else END."""
+    only_options: OptionSet | None = None
+    """The options of that thread; None: it is accepted."""
 
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """A start row and the threads from it."""
+    """A start row and the threads from it, the preferred one first.
+
+    The preferred thread is flat: the garbage collector looks at every object of every run.
+    """
 
     start: Row
-    threads: list[Thread]
+    history: History
+    options: OptionSet | None
+    others: Threads = ()
+
+    @property
+    def threads(self) -> Threads:
+        """All threads."""
+        return ((self.history, self.options), *self.others)
+
+    @threads.setter
+    def threads(self, threads: Threads) -> None:
+        self.history, self.options = threads[0]
+        self.others = threads[1:]
 
     @property
     def is_decided(self) -> bool:
-        """Whether it has a match that cannot change, or can have none."""
-        return not self.threads or self.threads[0][1] is None
+        """Whether it has a match that cannot change."""
+        return self.options is None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """A match, or a partial match that ran out of time, and the time that decided it."""
 
     time_us: int

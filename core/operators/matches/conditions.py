@@ -8,7 +8,7 @@ Tests: tests/core/operators/matches/test_match_operator.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,20 +58,35 @@ class RowConditions:
             if isinstance(each, MatchCondition) and not list(_list_row_parts(each))
         )
 
+    def build_filter(self, variables: int) -> pl.Expr | None:
+        """Return what the rows fulfil that may fit one of these variables; None if all may."""
+        import polars as pl
+
+        if variables & self._always:
+            return None
+        conditions = (_combine(parts) for bit, parts in self._conditions if bit & variables)
+        return pl.any_horizontal(conditions)
+
     def test_rows(self, rows: pl.DataFrame) -> pl.Series:
         """Return the variables that each row fits, as bits."""
         import polars as pl
 
         fits = pl.lit(self._always, dtype=pl.Int64)
         for bit, parts in self._conditions:
-            passes = pl.all_horizontal(to_expr(part).fill_null(False) for part in parts)
-            fits = fits + pl.when(passes).then(pl.lit(bit, dtype=pl.Int64)).otherwise(0)
+            fits = fits + pl.when(_combine(parts)).then(pl.lit(bit, dtype=pl.Int64)).otherwise(0)
         fitting = rows.select(fits.alias("fits")).to_series()
         return fitting if len(fitting) == rows.height else fitting.new_from_index(0, rows.height)
 
     def test_crossed(self, variable: int, history: History | None, row: Row) -> bool:
         """Test a row for a crossed variable, after the rows matched before it."""
         return self._tests[variable](history, row) is True
+
+
+def _combine(parts: Iterable[TypedExpression]) -> pl.Expr:
+    """Return whether all parts of a condition are true."""
+    import polars as pl
+
+    return pl.all_horizontal(to_expr(part).fill_null(False) for part in parts)
 
 
 def _list_row_parts(condition: MatchCondition) -> Iterator[TypedExpression]:

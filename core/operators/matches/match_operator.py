@@ -1,17 +1,16 @@
 """The operator of `match`.
 
-Rows are buffered until the watermark has passed them. Then they are tested, as far as that depends
-on a row alone, for all variables at once; and only the rows of keys that have runs, or that may
-start one, move the runs of their keys, one after the other. The times at which runs end are filed,
-so that they are ended without a row.
+Rows are buffered until the watermark has passed them. Then the rows of keys that have runs, or that
+may start one, are tested, as far as that depends on a row alone, for all variables at once; and
+they move the runs of their keys, one after the other. Timers end runs without a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.api.state import KEY, SLOT, KeyedTable, RunsLayout, SortedRuns
+from headrace.core.api.state import KEY, KeyedTable, RunsLayout, SortedRuns
 from headrace.core.api.user_code import format_row
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.errors.value_errors import ExpressionFailure
@@ -21,19 +20,22 @@ from headrace.core.operators.matches.conditions import RowConditions
 from headrace.core.operators.matches.match_results import MatchOutput, MatchResults
 from headrace.core.operators.matches.match_rows import MatchedRowColumns
 from headrace.core.operators.matches.match_state import (
-    KeyRuns,
+    MAX_KEYS,
     RunCache,
     list_match_columns,
     list_waiting_columns,
 )
+from headrace.core.operators.matches.relevant_rows import RelevantRows
+from headrace.core.operators.matches.run_timers import RunTimers
 from headrace.core.operators.operator import ClocklessOperator, FailedRow, Output
-from headrace.core.operators.process.row_buffer import RowBuffer
+from headrace.core.operators.process.row_buffer import RowBuffer, sort_rows
 from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.patterns.automaton import NO_VARIABLE, build_automaton
 from headrace.core.patterns.matcher import Matcher, TooManyRuns
-from headrace.core.patterns.runs import TIME, Decision, MatchRules
+from headrace.core.patterns.runs import AT, TIME, Decision, MatchRules
 from headrace.core.plan.nodes import Match
 from headrace.core.types.elements import HIDDEN_COLUMNS, MAX_WATERMARK_US
+from headrace.core.types.frames import concat_contiguous
 from headrace.core.types.out_of_range_times import format_out_of_range
 
 if TYPE_CHECKING:
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
 
 DUE_STATE = "due"
 """The name of the state with the times at which keys are looked at."""
-END_SLOT = MAX_WATERMARK_US - 1
-"""The slot of a key whose runs have no time: they end with the input."""
 
 FailureHandler: TypeAlias = Callable[[list[FailedRow]], Iterator[Output]]
 
@@ -95,16 +95,18 @@ class MatchOperator(ClocklessOperator):
         if watermark_us <= self._state.clock_us:
             return
         decisions, failed = list[Decision](), None
-        rows, due = self._buffer.release(watermark_us), self._due.take(watermark_us)
-        if rows is not None and rows.height:
-            rows = self._grouping.encode_keys(rows)
-            failed = self._runs.move_runs(rows, watermark_us, decisions)
-        if due is not None and due.height:
-            self._runs.look_at_keys(self._grouping.encode_keys(due), watermark_us, decisions)
+        runs, frames = self._runs, self._buffer.release_frames(watermark_us)
+        due = self._due.take(watermark_us)
+        if frames:
+            rows = sort_rows(runs.select_relevant_rows(frames))
+            failed = runs.move_runs(self._grouping.encode_keys(rows), decisions)
+        keys = None if due is None else self._grouping.encode_keys(due)[KEY]
+        runs.end_runs(keys, watermark_us, decisions)
         if failed is not None and failed.height:
-            yield from self._runs.fail_rows(failed)
-        yield from self._output.emit([self._runs.build_results(decisions)])
-        self._runs.evict()
+            yield from runs.fail_rows(failed)
+        if decisions:
+            yield from self._output.emit([runs.build_results(decisions)])
+        runs.evict()
         self._state.clock_us = watermark_us
 
     def flush_to_state(self) -> None:
@@ -131,7 +133,6 @@ class PatternRuns:
     ) -> None:
         """`table` has the runs of keys, `due` the times at which keys are looked at."""
         self._operation = operation
-        self._due = due
         self._step = step
         self._on_failure = on_failure
         self._grouping = GroupingKey(operation.key)
@@ -143,102 +144,90 @@ class PatternRuns:
         rules = MatchRules(operation.within_us, skip.rule, skip_to, operation.max_runs)
         tests = self._conditions
         self._matcher = Matcher(automaton, rules, tests.crossed, tests.test_crossed)
+        may_start = tests.build_filter(self._matcher.start.mask)
+        self._relevant = RelevantRows(self._grouping.internal_names, may_start, self._columns)
+        self._timers = RunTimers(operation.within_us, self._columns, due)
         self._cache = RunCache(operation, table, self._matcher)
         self.build_results = MatchResults(operation, self._columns).build
         self.measure_size = self._cache.measure_size
-        self.write_back = self._cache.write_back
-        self.evict = self._cache.evict
         self._row_count = 0
         """The number of rows that have moved runs."""
 
-    def move_runs(
-        self,
-        rows: pl.DataFrame,
-        watermark_us: int,
-        decisions: list[Decision],
-    ) -> pl.DataFrame:
+    def select_relevant_rows(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Return at least the rows that can move a run, in the order in which they came."""
+        if self._cache.is_complete:
+            return self._relevant.select(frames, self._cache.keys.values())
+        return concat_contiguous(frames)
+
+    def move_runs(self, rows: pl.DataFrame, decisions: list[Decision]) -> pl.DataFrame:
         """Move the runs of keys by their next rows, in row order; return the rows that fail."""
         self._cache.load(rows[KEY])
         fits = self._conditions.test_rows(rows)
-        rows, fits = self._select_relevant_rows(rows, fits)
         values = self._columns.list_values(rows)
-        places = range(self._row_count, self._row_count + rows.height)
+        first = self._row_count
         self._row_count += rows.height
-        failed = list[int]()
-        touched, push, cached = dict[str, int](), self._matcher.push, self._cache.keys
-        moves = zip(
-            rows[KEY].to_list(), fits.to_list(), zip(places, *values, strict=True), strict=True
-        )
-        for at, (key, fit, row) in enumerate(moves):
-            found = cached.get(key)
-            if found is None:
-                found = cached[key] = KeyRuns([])
+        failed, push, cached = list[int](), self._matcher.push, self._cache.keys
+        add_changed, add_start = self._cache.changed.add, self._timers.add_start
+        may_start, is_timed = self._matcher.start.mask, self._operation.within_us is not None
+        places = range(first, self._row_count)
+        tuples = zip(places, *values, strict=True)
+        for key, fit, row in zip(rows[KEY].to_list(), fits.to_list(), tuples, strict=True):
+            runs = cached.get(key)
+            if runs is None:
+                if not fit & may_start:
+                    continue
+                runs = cached[key] = []
+            add_changed(key)
             try:
-                push(found.runs, row, fit, decisions)
+                push(runs, row, fit, decisions)
             except TooManyRuns:
-                failed.append(at)
-            touched[key] = at
-        self._file_keys(touched, rows, watermark_us, decisions)
+                failed.append(row[AT] - first)
+            if not runs:
+                del cached[key]
+            elif is_timed and runs[-1].start is row:
+                add_start((row[TIME], key))
         return rows[failed]
 
-    def _select_relevant_rows(
-        self, rows: pl.DataFrame, fits: pl.Series
-    ) -> tuple[pl.DataFrame, pl.Series]:
-        """Return the rows of keys that have runs, or of which a row may start one."""
-        import polars as pl
-
-        may_start = (fits & self._matcher.start.mask) != 0
-        known = pl.Series(KEY, self._cache.keys.keys(), dtype=pl.String)
-        keys = pl.concat([known, rows[KEY].filter(may_start)]).unique()
-        is_relevant = rows[KEY].is_in(keys.implode())
-        return rows.filter(is_relevant), fits.filter(is_relevant)
-
-    def look_at_keys(self, due: pl.DataFrame, watermark_us: int, decisions: list[Decision]) -> None:
-        """End the runs of keys whose time has passed."""
-        due = due.unique(KEY, maintain_order=True)
-        self._cache.load(due[KEY])
-        touched = dict[str, int]()
-        for at, key in enumerate(due[KEY].to_list()):
-            found = self._cache.keys.get(key)
-            if found is not None:
-                found.due_us = None
-                touched[key] = at
-        self._file_keys(touched, due, watermark_us, decisions)
-
-    def _file_keys(
-        self,
-        touched: dict[str, int],
-        rows: pl.DataFrame,
-        watermark_us: int,
-        decisions: list[Decision],
+    def end_runs(
+        self, filed: pl.Series | None, watermark_us: int, decisions: list[Decision]
     ) -> None:
-        """End the runs whose time has passed, and file when to look at keys with others.
-
-        `touched` has a row of each key.
-        """
-        import polars as pl
-
-        within_us, slots, indexes = self._operation.within_us, list[int](), list[int]()
-        keys, is_end = self._cache.keys, watermark_us == MAX_WATERMARK_US
-        passed_us = None if within_us is None else watermark_us - within_us
-        self._cache.changed.update(touched)
-        for key, at in touched.items():
-            found = keys[key]
-            runs = found.runs
-            if runs and is_end:
+        """End the runs whose time has passed; `filed` are the keys that were filed up to then."""
+        stored = list[str]()
+        if filed is not None:
+            stored = self._timers.take_filed(filed.unique())
+            self._cache.load(filed)
+        started = self._timers.take_started(watermark_us)
+        cached, changed = self._cache.keys, self._cache.changed
+        is_end, within_us = watermark_us == MAX_WATERMARK_US, self._operation.within_us or 0
+        for key in [*cached] if is_end else [*stored, *started]:
+            runs = cached.get(key)
+            if runs is None:
+                continue
+            if is_end:
                 self._matcher.finish(runs, decisions)
-            elif runs and passed_us is not None and runs[0].start[TIME] <= passed_us:
+            elif runs[0].start[TIME] + within_us <= watermark_us:
                 self._matcher.pass_time(runs, watermark_us, decisions)
+            else:
+                continue
+            changed.add(key)
             if not runs:
-                del keys[key]
-            elif found.due_us is None:
-                found.due_us = END_SLOT if within_us is None else runs[0].start[TIME] + within_us
-                slots.append(found.due_us)
-                indexes.append(at)
-        if indexes:
-            inside = self._grouping.internal_names
-            filed = rows[indexes].with_columns(pl.Series(SLOT, slots, dtype=pl.Int64))
-            self._due.add(filed.select(*inside, SLOT))
+                del cached[key]
+        self._timers.file((key, cached[key]) for key in stored if key in cached)
+
+    def write_back(self) -> None:
+        """Write the runs that have changed to the state."""
+        cached, changed = self._cache.keys, self._cache.changed
+        self._timers.file((key, cached[key]) for key in changed if key in cached)
+        self._cache.write_back()
+
+    def evict(self) -> None:
+        """Keep no runs in memory if those of too many keys are there."""
+        if max(len(self._cache.keys), len(self._cache.changed)) <= MAX_KEYS:
+            return
+        self.write_back()
+        if len(self._cache.keys) > MAX_KEYS:
+            self._cache.clear()
+            self._timers.forget()
 
     def fail_rows(self, rows: pl.DataFrame) -> Iterator[Output]:
         """Fail the rows that would give their keys too many runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.matches.match_state import list_matched_columns, to_physical_type
 from headrace.core.patterns.automaton import Automaton
 from headrace.core.patterns.runs import AT, TIME, History, Row, list_rows
@@ -24,6 +25,7 @@ class MatchedRowColumns:
     def __init__(self, match: Match, automaton: Automaton) -> None:
         self.types = list_matched_columns(match)
         self.places = {name: at for at, name in enumerate(self.types, TIME)}
+        self._key_types = GroupingKey(match.key).types
         self._names = automaton.names
         self._variables = automaton.variables
 
@@ -51,7 +53,7 @@ class MatchedRowColumns:
                 numbers.append(number)
                 variables.append(self.get_variable(position))
                 rows.append(row)
-        columns = list(zip(*rows, strict=True)) or [()] * (len(self.types) + 1)
+        columns = [[row[at] for row in rows] for at in range(len(self.types) + 1)]
         frame = pl.DataFrame(
             [
                 pl.Series(MATCH, numbers, dtype=pl.UInt32),
@@ -66,6 +68,17 @@ class MatchedRowColumns:
         import polars as pl
 
         return pl.DataFrame(self._build_columns([(value,) for value in row[TIME:]]))
+
+    def build_key_frame(self, rows: Sequence[Row]) -> pl.DataFrame:
+        """Return the columns of the key of rows."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                pl.Series(name, [row[at] for row in rows], dtype=to_physical_type(type)).cast(type)
+                for at, (name, type) in enumerate(self._key_types.items(), TIME + 1)
+            ]
+        )
 
     def _build_columns(self, columns: Sequence[Sequence[Any]]) -> list[pl.Series]:
         import polars as pl

@@ -18,7 +18,6 @@ from headrace.core.patterns.runs import AT, TIME, History, Row, Run, Thread
 from headrace.core.plan.nodes import Match
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
-from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.row_order import ORDER_TYPE
 
 if TYPE_CHECKING:
@@ -61,15 +60,6 @@ def list_match_columns(match: Match) -> dict[str, pl.DataType]:
     }
 
 
-@dataclass(eq=False, slots=True)
-class KeyRuns:
-    """The runs of a key, ordered by their start rows."""
-
-    runs: list[Run]
-    due_us: int | None = None
-    """The earliest time at which the key is looked at; None: it is not filed."""
-
-
 class RunCache:
     """The runs of all keys: those in memory, and the table."""
 
@@ -78,16 +68,16 @@ class RunCache:
         self._row_types = list_matched_columns(match)
         self._matcher = matcher
         self._table = table
-        self._is_complete = not self._table.rows
+        self.is_complete = not self._table.rows
         """Whether all keys of the table are in memory, as far as they still have runs."""
-        self.keys: dict[str, KeyRuns] = {}
-        """The keys in memory that have runs."""
+        self.keys: dict[str, list[Run]] = {}
+        """The runs in memory, by key, ordered by their start rows; no list is empty."""
         self.changed: set[str] = set()
-        """The keys that differ from the table."""
+        """The keys that may differ from the table."""
 
     def load(self, keys: pl.Series) -> None:
         """Load the runs of these keys into memory."""
-        if self._is_complete or not self._table.rows:
+        if self.is_complete or not self._table.rows:
             return
         found = self._table.find(keys.unique())
         names = found[KEY].to_list() if KEY in found.columns else None
@@ -96,7 +86,7 @@ class RunCache:
         columns = (self._list_values(found, name) for name in self._columns)
         for key, rows, histories, runs in zip(names, *columns, strict=True):
             if key not in self.keys and key not in self.changed:
-                self.keys[key] = KeyRuns(self._decode(rows, histories, runs))
+                self.keys[key] = self._decode(rows, histories, runs)
 
     def write_back(self) -> None:
         """Write the keys that have changed to the table."""
@@ -109,7 +99,7 @@ class RunCache:
             self._table.remove(pl.Series(KEY, ended, dtype=pl.String))
         there = [key for key in self.changed if key in self.keys]
         if there:
-            encoded = [self._encode(self.keys[key].runs) for key in there]
+            encoded = [self._encode(self.keys[key]) for key in there]
             columns = zip(*encoded, strict=True)
             values = dict(zip(self._columns, map(list, columns), strict=True))
             types = {name: to_physical_type(type) for name, type in self._columns.items()}
@@ -117,12 +107,10 @@ class RunCache:
             self._table.put(frame.cast(dict(self._columns)))  # type: ignore[arg-type]
         self.changed.clear()
 
-    def evict(self) -> None:
-        """Keep no keys in memory if there are too many."""
-        if len(self.keys) > MAX_KEYS:
-            self.write_back()
-            self.keys.clear()
-            self._is_complete = False
+    def clear(self) -> None:
+        """Keep no keys in memory; all of them are in the table."""
+        self.keys.clear()
+        self.is_complete = False
 
     def measure_size(self) -> StateSize:
         """Return the size of the runs in memory."""
@@ -173,10 +161,11 @@ class RunCache:
             before, position, row = each["before"], each["position"], each["row"]
             assert position is not None and row is not None, "only the first has none before"
             grown.append((None if before is None else grown[before], position, made[row]))
-        return [
-            Run(made[run["start"]], [self._decode_thread(grown, each) for each in run["threads"]])
-            for run in runs
-        ]
+        found = list[Run]()
+        for run in runs:
+            threads = [self._decode_thread(grown, each) for each in run["threads"]]
+            found.append(Run(made[run["start"]], *threads[0], tuple(threads[1:])))
+        return found
 
     def _decode_thread(self, histories: list[History], thread: Mapping[str, Any]) -> Thread:
         history, indexes = histories[thread["history"]], thread["options"]

@@ -42,9 +42,13 @@ class RowBuffer:
 
     def release(self, before_us: int) -> pl.DataFrame | None:
         """Remove and return the rows before that time, in row order."""
-        early, self._new_frames = _split_frames(self._new_frames, before_us)
-        found = self._take_stored(before_us) + early
+        found = self.release_frames(before_us)
         return sort_rows(concat_contiguous(found)) if found else None
+
+    def release_frames(self, before_us: int) -> list[pl.DataFrame]:
+        """Remove and return the rows before that time, in the order in which they came."""
+        early, self._new_frames = _split_frames(self._new_frames, before_us)
+        return self._take_stored(before_us) + early
 
     def flush_to_state(self) -> None:
         """Write all rows to the state."""

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.core.api.state import StepState
 from headrace.core.errors.value_errors import ExpressionFailure
+from headrace.core.operators.matches import match_operator
 from headrace.core.operators.matches.match_operator import MatchOperator
 from headrace.core.operators.operator import FailedRow, Output
 from headrace.core.plan import nodes
@@ -149,6 +150,40 @@ def test_rows_are_freed_when_no_run_needs_them(tmp_path: Path) -> None:
     trial.advance(70)
     trial.operator.flush_to_state()
     assert trial.operator._runs._cache.keys == {}
+
+
+def test_runs_of_too_many_keys_are_only_in_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match_operator, "MAX_KEYS", 2)
+    define = "define: {a: v = 1, b: v = 2}"
+    trial = Trial(tmp_path, f"pattern: a -> not b, {define}, within: 10s")
+    trial.feed(("x", 1, 1), ("y", 1, 2), ("z", 1, 3))
+    assert trial.advance(4) == []
+    assert trial.operator._runs._cache.keys == {}
+    trial.feed(("y", 2, 5), ("x", 1, 6), ("w", 0, 7))
+    assert trial.advance(11) == [("x", 1, 1, 11)]
+    assert trial.advance() == [("z", 3, 3, 13), ("x", 6, 6, 16)]
+    timeless = Trial(tmp_path, f"pattern: a b+, {define}")
+    timeless.feed(("x", 1, 1), ("y", 1, 2), ("z", 1, 3))
+    timeless.advance(4)
+    timeless.feed(("x", 2, 5), ("w", 1, 6), ("z", 2, 7))
+    assert timeless.advance(8) == []
+    assert sorted(timeless.advance()) == [("x", 1, 5, 5), ("z", 3, 7, 7)]
+
+
+def test_deadlines_are_restored(tmp_path: Path) -> None:
+    match = "pattern: a -> not b, define: {a: v = 1, b: v = 2}, within: 10s, after_match: next"
+    trial = Trial(tmp_path, match)
+    trial.feed(("x", 1, 1), ("x", 1, 4), ("y", 1, 2))
+    trial.advance(5)
+    trial.operator.flush_to_state()
+    owner = replace(ALL, restored_states=(trial.state.freeze(),))
+    restored = Trial(tmp_path, match, MemoryBackend().open_state(owner))
+    assert restored.advance(11) == [("x", 1, 1, 11)]
+    restored.feed(("y", 2, 11))
+    assert restored.advance(14) == [("x", 4, 4, 14)]
+    assert restored.advance() == []
 
 
 def test_runs_continue_after_they_were_written_and_read(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""The rows that can move a run: those of keys that have runs, or of which a row may start one.
+
+Most rows of most keys move nothing. They are left out before rows are sorted and their keys are
+encoded, which takes longer than finding them by the hashes of their keys.
+
+Tests: tests/core/operators/matches/test_match_operator.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.core.operators.matches.match_rows import MatchedRowColumns
+from headrace.core.patterns.runs import Run
+from headrace.core.types.frames import concat_contiguous
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class RelevantRows:
+    """The selection of rows that can move a run."""
+
+    def __init__(
+        self, key: Sequence[str], may_start: pl.Expr | None, columns: MatchedRowColumns
+    ) -> None:
+        """`key` are the columns of the key; `may_start` is None if all rows may start a run."""
+        self._key = list(key)
+        self._may_start = may_start
+        self._columns = columns
+
+    def select(
+        self, frames: Sequence[pl.DataFrame], active: Collection[Sequence[Run]]
+    ) -> pl.DataFrame:
+        """Return at least the rows that can move a run, if these runs of keys are there.
+
+        If there are more keys with runs than rows, all rows are returned.
+        """
+        if (
+            self._may_start is None
+            or not self._key
+            or len(active) > sum(frame.height for frame in frames)
+        ):
+            return concat_contiguous(frames)
+        known = self._columns.build_key_frame([runs[0].start for runs in active])
+        starting = [each.filter(self._may_start).select(self._key) for each in frames]
+        hashes = concat_contiguous([known, *starting]).hash_rows().unique().implode()
+        found = [each.filter(each.select(self._key).hash_rows().is_in(hashes)) for each in frames]
+        return concat_contiguous(found)

@@ -8,13 +8,13 @@ and a row, and the runs with their threads. A row that no thread has is no longe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.api.state import KEY, KEY_INDEX, KeyedTable
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.patterns.matcher import Matcher
-from headrace.core.patterns.runs import AT, TIME, History, Row, Run, Thread
+from headrace.core.patterns.runs import AT, TIME, History, OptionSet, Row, Run, Thread
 from headrace.core.plan.nodes import Match
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
@@ -99,12 +99,11 @@ class RunCache:
             self._table.remove(pl.Series(KEY, ended, dtype=pl.String))
         there = [key for key in self.changed if key in self.keys]
         if there:
-            encoded = [self._encode(self.keys[key]) for key in there]
-            columns = zip(*encoded, strict=True)
-            values = dict(zip(self._columns, map(list, columns), strict=True))
-            types = {name: to_physical_type(type) for name, type in self._columns.items()}
-            frame = pl.DataFrame({KEY: there, **values}, schema={KEY: pl.String(), **types})
-            self._table.put(frame.cast(dict(self._columns)))  # type: ignore[arg-type]
+            encoder = _RunEncoder(self._matcher)
+            for key in there:
+                encoder.add_key(self.keys[key])
+            columns = encoder.build_columns(self._row_types)
+            self._table.put(pl.DataFrame([pl.Series(KEY, there, dtype=pl.String), *columns]))
         self.changed.clear()
 
     def clear(self) -> None:
@@ -119,30 +118,6 @@ class RunCache:
     def _list_values(self, found: pl.DataFrame, name: str) -> list[list[dict[str, Any]]]:
         column = found[name]
         return column.cast(to_physical_type(column.dtype)).to_list()
-
-    def _encode(self, runs: list[Run]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return the rows, the histories and the runs of a key as lists of structs."""
-        encoder = _RunEncoder()
-        found: list[dict[str, Any]] = [
-            {
-                "start": encoder.add_row(run.start),
-                "threads": [self._encode_thread(encoder, thread) for thread in run.threads],
-            }
-            for run in runs
-        ]
-        numbers = encoder.sort_rows()
-        for run in found:
-            run["start"] = numbers[run["start"]]
-        names = tuple(self._row_types)
-        rows = [dict(zip(names, row[TIME:], strict=True)) for row in encoder.rows]
-        return rows, encoder.histories, found
-
-    def _encode_thread(self, encoder: _RunEncoder, thread: Thread) -> dict[str, Any]:
-        history, options = thread
-        indexes = None
-        if options is not None:
-            indexes = self._matcher.list_option_indexes(history, options)
-        return {"history": encoder.add_history(history), "options": indexes}
 
     def _decode(
         self,
@@ -175,49 +150,118 @@ class RunCache:
 
 
 class _RunEncoder:
-    """The numbers of rows and histories of a key; what is shared has one number."""
+    """The runs of keys as columns: flat lists first, since a dict for each value is slow.
+
+    Rows and histories have numbers within their key; what is shared has one number.
+    """
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._matcher = matcher
+        self._rows = _FlatLists(1)
+        self._histories = _FlatLists(3)
+        self._runs = _FlatLists(1)
+        self._threads = _FlatLists(2)
+
+    def add_key(self, runs: Iterable[Run]) -> None:
+        """Add the runs of a key."""
+        histories, found = _NumberedHistories(), list[tuple[Row, list[tuple[Any, ...]]]]()
+        for run in runs:
+            histories.rows[run.start[AT]] = run.start
+            threads = [
+                (histories.add(history), self._list_options(history, options))
+                for history, options in run.threads
+            ]
+            found.append((run.start, threads))
+        places = {at: number for number, at in enumerate(sorted(histories.rows))}
+        self._rows.add([(histories.rows[at],) for at in places])
+        self._histories.add(
+            [(before, position, places[at]) for before, position, at in histories.values]
+        )
+        self._runs.add([(places[start[AT]],) for start, _ in found])
+        for _, threads in found:
+            self._threads.add(threads)
+
+    def build_columns(self, row_types: Mapping[str, pl.DataType]) -> list[pl.Series]:
+        """Return the columns of the table, with a list for each key."""
+        import polars as pl
+
+        (rows,) = self._rows.columns
+        values = [
+            pl.Series(name, [row[at] for row in rows], dtype=to_physical_type(type)).cast(type)
+            for at, (name, type) in enumerate(row_types.items(), TIME)
+        ]
+        number = pl.Int32()
+        names = ("before", "position", "row")
+        histories = [
+            pl.Series(name, values, dtype=number)
+            for name, values in zip(names, self._histories.columns, strict=True)
+        ]
+        numbers, options = self._threads.columns
+        threads = [
+            pl.Series("history", numbers, dtype=number),
+            pl.Series("options", options, dtype=pl.List(number)),
+        ]
+        runs = [
+            pl.Series("start", self._runs.columns[0], dtype=number),
+            self._threads.group("threads", threads),
+        ]
+        return [
+            self._rows.group(MATCHED_ROWS, values),
+            self._histories.group(HISTORIES, histories),
+            self._runs.group(RUNS, runs),
+        ]
+
+    def _list_options(self, history: History, options: OptionSet | None) -> list[int] | None:
+        return None if options is None else self._matcher.list_option_indexes(history, options)
+
+
+class _NumberedHistories:
+    """The histories of a key with their numbers, and their rows."""
 
     def __init__(self) -> None:
-        self.rows = list[Row]()
-        self.histories = list[dict[str, int | None]]()
-        self._row_numbers = dict[int, int]()
-        self._history_numbers = dict[int, int]()
+        self.rows = dict[int, Row]()
+        """The rows by their places."""
+        self.values = list[tuple[int | None, int, int]]()
+        """The number of the history before, the position and the place of the row."""
+        self._numbers = dict[int, int]()
 
-    def add_row(self, row: Row) -> int:
-        """Return the number of a row."""
-        number = self._row_numbers.get(row[AT])
-        if number is None:
-            number = self._row_numbers[row[AT]] = len(self.rows)
-            self.rows.append(row)
-        return number
-
-    def add_history(self, history: History) -> int:
+    def add(self, history: History) -> int:
         """Return the number of a history; those before it have lower numbers."""
         pending, each = list[History](), history
-        while each is not None and id(each) not in self._history_numbers:
+        while each is not None and id(each) not in self._numbers:
             pending.append(each)
             each = each[0]  # type: ignore[assignment]
         for one in reversed(pending):
             before, position, row = one
-            number = None if before is None else self._history_numbers[id(before)]
-            self._history_numbers[id(one)] = len(self.histories)
-            self.histories.append(
-                {"before": number, "position": position, "row": self.add_row(row)}
-            )
-        return self._history_numbers[id(history)]
+            number = None if before is None else self._numbers[id(before)]
+            self._numbers[id(one)] = len(self.values)
+            self.values.append((number, position, row[AT]))
+            self.rows[row[AT]] = row
+        return self._numbers[id(history)]
 
-    def sort_rows(self) -> list[int]:
-        """Sort the rows by their places, and return the new number of each row."""
-        order = sorted(range(len(self.rows)), key=lambda at: self.rows[at][AT])
-        numbers = [0] * len(order)
-        for new, old in enumerate(order):
-            numbers[old] = new
-        self.rows = [self.rows[old] for old in order]
-        for each in self.histories:
-            row = each["row"]
-            assert row is not None, "each history has a row"
-            each["row"] = numbers[row]
-        return numbers
+
+class _FlatLists:
+    """Lists of tuples, as the columns of all of them and the number of the list of each."""
+
+    def __init__(self, width: int) -> None:
+        self.columns: list[list[Any]] = [[] for _ in range(width)]
+        self._owners = list[int]()
+        self._count = 0
+
+    def add(self, values: Sequence[tuple[Any, ...]]) -> None:
+        """Add a list, which is not empty."""
+        for column, found in zip(self.columns, zip(*values, strict=True), strict=True):
+            column.extend(found)
+        self._owners.extend([self._count] * len(values))
+        self._count += 1
+
+    def group(self, name: str, columns: Sequence[pl.Series]) -> pl.Series:
+        """Return the lists of structs of these columns."""
+        import polars as pl
+
+        owner = pl.Series("owner", self._owners, dtype=pl.UInt32)
+        flat = pl.DataFrame({"owner": owner, name: pl.DataFrame(columns).to_struct(name)})
+        return flat.group_by("owner", maintain_order=True).agg(pl.col(name))[name]
 
 
 def to_physical_type(type: PolarsDataType) -> pl.DataType:

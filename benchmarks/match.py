@@ -3,7 +3,7 @@
 The keys are 100,000, each with an event about every ten seconds. In `selective`, one event of 100
 is an `a`; in `unselective`, a third of them. JSON in, JSON out. The figure is the CPU seconds of
 the whole process per million rows, the least of the rounds; the ratio is the loop's time over ours.
-With `frames`, only the operator runs, over finished frames, and the loop over finished tuples.
+With `frames`, only the operator runs, over finished frames, and the loop over finished dicts.
 `python -m benchmarks.match [selective|unselective] [MILLIONS] [ROUNDS] [frames]`
 """
 
@@ -16,11 +16,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
 
+import orjson
 import polars as pl
 
+from benchmarks import match_loop
 from benchmarks.timing import compile_all
 from benchmarks.works import cpu_s, run
+from headrace.cli.garbage_collection import suspend_garbage_collection
 from headrace.core.operators.matches.match_operator import MatchOperator
 from headrace.core.plan import nodes
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
@@ -53,31 +57,7 @@ steps:
 sinks:
   out: {from: found, files: {path: out, mode: overwrite}}
 """
-LOOP = """
-import sys
-
-import orjson
-
-runs = {}
-with open(sys.argv[1], "rb", 1 << 20) as lines, open(sys.argv[2], "wb", 1 << 20) as out:
-    for line in lines:
-        row = orjson.loads(line)
-        card, kind, at = row["card"], row["kind"], row["ts"]
-        run = runs.get(card)
-        if run is not None:
-            if at - run[0] >= 60_000:
-                del runs[card]
-            elif kind == "b":
-                run[1] += 1
-            else:
-                del runs[card]
-                if kind == "c" and run[1]:
-                    made = {"card": card, "match_start": run[0], "match_end": at, "n": run[1],
-                            "amount": row["amount"]}
-                    out.write(orjson.dumps(made, option=orjson.OPT_APPEND_NEWLINE))
-        if kind == "a":
-            runs[card] = [at, 0]
-"""
+Event: TypeAlias = dict[str, Any]
 
 
 def main(share: str = "selective", millions: str = "5", rounds: str = "3", of: str = "") -> None:
@@ -90,8 +70,8 @@ def main(share: str = "selective", millions: str = "5", rounds: str = "3", of: s
         if of == "frames":
             taken = [_round_of_frames(root, rows, share) for _ in range(int(rounds))]
         else:
-            (root / "in.jsonl").write_bytes(b"".join(_write_events(rows, share)))
-            (root / "loop.py").write_text(LOOP)
+            with (root / "in.jsonl").open("wb", 1 << 20) as file:
+                file.writelines(_write_events(rows, share))
             taken = [_round(root) for _ in range(int(rounds))]
     ours, loop = (min(each) for each in zip(*taken, strict=True))
     print(f"{share} {of} {ours / rows * 1e6:.2f} CPU s per 1 M rows of {KEYS:,} keys")
@@ -99,33 +79,35 @@ def main(share: str = "selective", millions: str = "5", rounds: str = "3", of: s
     print(f"  {loop / ours:.2f} times the speed of a plain loop ({ratios})", file=sys.stderr)
 
 
-def _make_events(rows: int, share: str) -> Iterator[tuple[int, str, float, int]]:
+def _make_events(rows: int, share: str) -> Iterator[Event]:
     """Yield events in the order of their times."""
     chance, of_a = random.Random(42), SHARES[share]
     for row in range(rows):
         drawn = chance.random()
         kind = "a" if drawn < of_a else "b" if drawn < (1 + of_a) / 2 else "c"
-        yield int(chance.random() * KEYS), kind, drawn * 1000, BASE_MS + row // 10
+        card, amount = int(chance.random() * KEYS), round(drawn * 1000, 2)
+        yield {"card": card, "kind": kind, "amount": amount, "ts": BASE_MS + row // 10}
 
 
 def _write_events(rows: int, share: str) -> Iterator[bytes]:
-    for card, kind, amount, at in _make_events(rows, share):
-        yield b'{"card":%d,"kind":"%s","amount":%.2f,"ts":%d}\n' % (
-            *(card, kind.encode(), amount, at),
-        )
+    return (
+        orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in _make_events(rows, share)
+    )
 
 
 def _round(root: Path) -> tuple[float, float]:
     """Return our CPU seconds and those of the loop, one after the other."""
     shutil.rmtree(root / "out", ignore_errors=True)
-    loop = [str(root / name) for name in ("loop.py", "in.jsonl", "loop.jsonl")]
-    return cpu_s([sys.executable, *run(root)]), cpu_s([sys.executable, *loop])
+    files = (str(root / name) for name in ("in.jsonl", "loop.jsonl"))
+    loop = [sys.executable, str(Path(match_loop.__file__)), *files]
+    return cpu_s([sys.executable, *run(root)]), cpu_s(loop)
 
 
 def _round_of_frames(root: Path, rows: int, share: str) -> tuple[float, float]:
     """Return the CPU seconds of the operator and of the loop, over values in memory."""
-    events = list(_make_events(rows, share))
-    frames = [*_build_frames(events)]
+    with suspend_garbage_collection():
+        events = list(_make_events(rows, share))
+        frames = [*_build_frames(events)]
     part = plan_of(root, PIPELINE).part("found")
     assert isinstance(part, nodes.Step)
     match = next(each for each in part.operations if isinstance(each, nodes.Match))
@@ -139,34 +121,17 @@ def _round_of_frames(root: Path, rows: int, share: str) -> tuple[float, float]:
     found += sum(out.height for _, out in operator.advance(MAX_WATERMARK_US))
     ours = time.process_time() - before
     before = time.process_time()
-    assert _count_matches(events) == found
+    assert sum(1 for _ in match_loop.find_matches(events)) == found
     return ours, time.process_time() - before
 
 
-def _build_frames(events: list[tuple[int, str, float, int]]) -> Iterator[pl.DataFrame]:
+def _build_frames(events: list[Event]) -> Iterator[pl.DataFrame]:
     schema = {"card": pl.Int64(), "kind": pl.String(), "amount": pl.Float64(), "ts": pl.Int64()}
     at = pl.col("ts").cast(pl.Datetime("ms", "UTC")).cast(pl.Datetime("us", "UTC"))
     for start in range(0, len(events), BATCH):
-        frame = pl.DataFrame(events[start : start + BATCH], schema=schema, orient="row")
+        frame = pl.DataFrame(events[start : start + BATCH], schema=schema)
         frame = frame.with_columns(at.alias("ts"), at.alias(EVENT_TIME))
         yield add_row_order(frame, pl.int_range(start, start + frame.height))
-
-
-def _count_matches(events: list[tuple[int, str, float, int]]) -> int:
-    found, runs = 0, dict[int, list[int]]()
-    for card, kind, _, at in events:
-        run = runs.get(card)
-        if run is not None:
-            if at - run[0] >= 60_000:
-                del runs[card]
-            elif kind == "b":
-                run[1] += 1
-            else:
-                del runs[card]
-                found += kind == "c" and run[1] > 0
-        if kind == "a":
-            runs[card] = [at, 0]
-    return found
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ def test_a_lazy_dataclass_is_one_of_the_standard_library(
 ) -> None:
     wanted = outcome(lambda: CASES[case](make("standard", **options)))
     lazy = make("lazy", **options)
-    assert outcome(lambda: CASES[case](lazy)) == wanted
-    assert outcome(lambda: CASES[case](lazy)) == wanted, "the second time, compiled"
+    for made in range(lazy_dataclass.INTERPRETED_CALLS + 2):
+        assert outcome(lambda: CASES[case](lazy)) == wanted, f"after {made} times"
 
 
 @lazy_dataclass.dataclass(frozen=True, slots=True)
@@ -145,6 +145,25 @@ def test_subclasses_have_the_fields_of_their_bases() -> None:
     opened.other = 4  # type: ignore[attr-defined]
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
         opened.name = "d"  # type: ignore[misc]
+
+
+@lazy_dataclass.dataclass(slots=True)
+class Counted:
+    """A number that changes."""
+
+    number: int = 2
+
+
+@dataclasses.dataclass
+class CountedByName(Counted):
+    """A class of the standard library with the field of a lazy one."""
+
+    name: str = ""
+
+
+def test_a_standard_dataclass_may_have_a_lazy_base() -> None:
+    assert [each.name for each in fields(CountedByName)] == ["number", "name"]
+    assert replace(CountedByName(3), name="a") == CountedByName(3, "a")
 
 
 @lazy_dataclass.dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ click is imported before the command is known, and then the command's own module
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -86,6 +87,9 @@ def main() -> NoReturn:
     exit_on_interrupt()
     forget_interrupt()
     limit_exit(status)
+    user_code = sys.modules.get("headrace.core.api.user_code")
+    if user_code is None or not user_code.has_loaded_files():
+        _exit_without_teardown(status)
     sys.exit(status)
 
 
@@ -105,6 +109,21 @@ def limit_exit(status: int) -> None:
     timer.daemon = True
     with suppress(RuntimeError):  # the system has no thread left
         timer.start()
+
+
+def _exit_without_teardown(status: int) -> NoReturn:
+    """Exit as Python does, but leave the objects of the process to the system.
+
+    Python frees them one by one, which takes a twentieth of the time of a query over a few rows. A
+    file that user code has left open is written to its end only by that.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            if stream:
+                stream.flush()
+    os._exit(status)
 
 
 def run_command_line(arguments: list[str], lasting: ExitStack) -> int:

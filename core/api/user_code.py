@@ -129,6 +129,11 @@ def forget_modules() -> None:
     importlib.invalidate_caches()
 
 
+def has_loaded_files() -> bool:
+    """Whether files of the user are loaded in this process."""
+    return any(name.startswith(MODULE_PREFIX) for name in sys.modules)
+
+
 def load_function(path: Path, name: str) -> Callable[..., Any]:
     """Load the function of that name from the file."""
     module = _load_module(locate_file(path))

@@ -70,6 +70,12 @@ def test_a_thread_that_ends_soon_is_waited_for(tmp_path: Path) -> None:
     assert (tmp_path / "ended").exists()
 
 
+def test_a_file_that_user_code_leaves_open_is_written(tmp_path: Path) -> None:
+    write(tmp_path, "text.write('written')", head="text = open('left.txt', 'w')")
+    assert finished(tmp_path, "p.yaml", "--quiet").returncode == 0
+    assert (tmp_path / "left.txt").read_text() == "written"
+
+
 def test_a_run_left_by_os_exit_is_told_and_loses_nothing(tmp_path: Path) -> None:
     leaves = "os.path.exists('left') or open('left', 'w').close() or os._exit(0)"
     write(tmp_path, leaves, MANY, "1000/s")

@@ -124,6 +124,8 @@ class DocumentModel:
     """Names that users of other systems give to keys of this model, with the right key."""
 
     _declared: ClassVar[Mapping[str, FieldSpec]] = {}
+    _all_declared: ClassVar[Mapping[str, FieldSpec]] = {}
+    """The declared fields with those of base classes; `model_fields` has their readings too."""
     _found_fields: ClassVar[Mapping[str, ModelField]]
 
     def __init_subclass__(cls) -> None:
@@ -134,22 +136,26 @@ class DocumentModel:
             cls._declared[name] = default if isinstance(default, FieldSpec) else FieldSpec(default)
             if default is not REQUIRED:
                 delattr(cls, name)
+        declared = dict[str, FieldSpec]()
+        for base in reversed(cls.__mro__):
+            declared |= base.__dict__.get("_declared", {})
+        cls._all_declared = declared
 
     def __init__(self, **values: Any) -> None:
-        fields = type(self).model_fields
+        fields = type(self)._all_declared
         for name in values.keys() - fields.keys():
             raise TypeError(f"{type(self).__name__} has no field {name}")
         for name, field in fields.items():
-            if name not in values and field.is_required():
+            if name not in values and field.default is REQUIRED:
                 raise TypeError(f"{type(self).__name__} needs {name}")
         self._fill(values)
 
     def _fill(self, values: Mapping[str, Any]) -> None:
         given = self.__dict__
-        for name, field in type(self).model_fields.items():
+        for name, field in type(self)._all_declared.items():
             if name in values:
                 given[name] = values[name]
-            elif not field.is_required():
+            elif field.default is not REQUIRED:
                 given[name] = field.default
         given["model_fields_set"] = frozenset(values)
 

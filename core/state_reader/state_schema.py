@@ -19,7 +19,6 @@ from headrace.core.api.user_code import UserCode
 from headrace.core.expressions import ExpressionErrors, type_expression
 from headrace.core.expressions.parsing.frame_parser import parse_framed_expression
 from headrace.core.expressions.typed import NOWHERE, ColumnReference
-from headrace.core.patterns.parser import parse_pattern
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
@@ -191,6 +190,8 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
 
 def _rebuild_match(key: tuple[nodes.ComputedColumn, ...], pattern: str, of: Schema) -> nodes.Match:
     """Return a match that stores the runs of a pattern."""
+    from headrace.core.patterns.parser import parse_pattern
+
     after = nodes.AfterMatch()
     return nodes.Match(key, parse_pattern(pattern), (), None, after, (), True, of, 1)
 

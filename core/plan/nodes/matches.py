@@ -12,8 +12,6 @@ from headrace.core.expressions.typed import (
     TypedExpression,
     find_columns,
 )
-from headrace.core.patterns.pattern import Pattern
-from headrace.core.patterns.runs import SkipRule
 from headrace.core.plan.nodes.rows import AggregatedColumn, ComputedColumn
 from headrace.core.types.data_types import BIGINT, STRING, TIMESTAMP, Field, Schema
 from headrace.core.types.elements import HIDDEN_COLUMNS
@@ -21,6 +19,8 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
+    from headrace.core.patterns.pattern import Pattern
+    from headrace.core.patterns.runs import SkipRule
 
 VARIABLE = "__variable"
 """The column with the variable that a row was matched as, which the calls of aggregates filter by.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
+
+from headrace.core.types.lazy_pattern import compile_pattern
 
 if TYPE_CHECKING:
     from headrace.cli.state.sql_tables import Table
@@ -79,4 +80,4 @@ def _format_csv_field(value: object) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-_QUOTED = re.compile(r'[",\r\n]')
+_QUOTED = compile_pattern(r'[",\r\n]')

@@ -20,19 +20,19 @@ folder `column=`. A text that is one of the two names has its first character es
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 HIDDEN_PREFIX, HIDDEN_SUFFIX = ".inprogress-", ".tmp"
 NULL_VALUE, EMPTY_VALUE = "__HIVE_DEFAULT_PARTITION__", "__EMPTY_PARTITION__"
 FORMAT_SUFFIXES = {"json": ".jsonl", "csv": ".csv", "parquet": ".parquet", "raw": ".txt"}
 """The suffix of part names by format."""
 
-_PART = re.compile(r"part-([0-9a-f]{8})-(\d+)-(\d+)(\.[a-z.]+)")
-_ESCAPED_CHARACTERS = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+_PART = compile_pattern(r"part-([0-9a-f]{8})-(\d+)-(\d+)(\.[a-z.]+)")
+_ESCAPED_CHARACTERS = compile_pattern(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
 
 @dataclass(frozen=True, slots=True)

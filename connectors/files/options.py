@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -20,10 +19,11 @@ from headrace.core.pipeline.values import (
     choice_of,
     positive_duration,
 )
+from headrace.core.types.lazy_pattern import compile_pattern
 
 Compression = Literal["none", "gzip", "zstd"]
 
-URL_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?=/)")
+URL_SCHEME = compile_pattern(r"([A-Za-z][A-Za-z0-9+.-]*):/(?=/)")
 
 
 def _check_path(text: Text) -> Text:

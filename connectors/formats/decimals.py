@@ -13,6 +13,7 @@ from decimal import Decimal as Number
 from typing import TYPE_CHECKING
 
 from headrace.core.types.data_types import Decimal, to_polars
+from headrace.core.types.lazy_pattern import compile_pattern
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 # The digits of the longest decimal type; a number that needs more does not fit.
 ROUNDING = Context(prec=38, rounding=ROUND_HALF_UP)
 
-NUMBER_PATTERN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+NUMBER_PATTERN = compile_pattern(
+    r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII
+)
 
 
 def parse_decimals(texts: pl.Series, type: Decimal) -> pl.Series:

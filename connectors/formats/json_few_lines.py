@@ -7,11 +7,11 @@ read alike; for all others the answer is None, and Polars decides.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headrace.connectors.formats.lines import BLANK
+from headrace.core.types.lazy_pattern import compile_pattern
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_BLOCK_BYTES = 8192
 """The longest block to read here; Polars' reader is as fast for about 50 records."""
 
-LONG_NUMBER = re.compile(rb"[0-9]{19}")
+LONG_NUMBER = compile_pattern(rb"[0-9]{19}")
 
 
 def read_few_lines(block: bytes, types: Mapping[str, pl.DataType]) -> pl.DataFrame | None:

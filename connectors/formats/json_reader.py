@@ -28,6 +28,7 @@ from headrace.core.types.data_types import (
     Type,
     is_nested,
 )
+from headrace.core.types.lazy_pattern import compile_pattern
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,7 +74,7 @@ NON_FINITE_VALUES = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity":
 
 
 # A text that is exactly a word, as a value, not as the name of a field.
-NON_FINITE_WORD = re.compile(rb'(?<!\\)"(?:NaN|-?Infinity)"(?![ \t\r]*:)')
+NON_FINITE_WORD = compile_pattern(rb'(?<!\\)"(?:NaN|-?Infinity)"(?![ \t\r]*:)')
 
 
 def has_words(record: bytes) -> bool:
@@ -120,13 +121,13 @@ def _merge_words(type: Type, number: JsonValue, text: JsonValue) -> JsonValue:
     return text
 
 
-HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB]")
+HIGH_SURROGATE = compile_pattern(rb"\\u[dD][89abAB]")
 
 
-SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+SURROGATE_PAIR = compile_pattern(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 
 
-ESCAPE_SEQUENCE = re.compile(rb"\\(?:u[dD]([89abAB]|[c-fC-F])[0-9a-fA-F]{2}|.)", re.DOTALL)
+ESCAPE_SEQUENCE = compile_pattern(rb"\\(?:u[dD]([89abAB]|[c-fC-F])[0-9a-fA-F]{2}|.)", re.DOTALL)
 
 
 def has_lone_surrogate(block: bytes) -> bool:

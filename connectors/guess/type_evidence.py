@@ -30,6 +30,7 @@ from headrace.core.types.data_types import (
     Type,
 )
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 # An object with more fields than this is a table keyed by data, not a struct.
 MAX_FIELDS = 200
@@ -40,8 +41,8 @@ MAX_DEPTH = 12
 # The texts that JSON uses for non-finite numbers; a double accepts them.
 _NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_TIMESTAMP = re.compile(
+_DATE = compile_pattern(r"\d{4}-\d\d-\d\d")
+_TIMESTAMP = compile_pattern(
     r"(\d{4}-\d\d-\d\d)[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?",
     re.ASCII,
 )

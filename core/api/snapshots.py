@@ -20,17 +20,17 @@ finds all blobs of a manifest by itself, and none can be forgotten in a list.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 Manifest: TypeAlias = "Mapping[str, object]"
 """The description of a checkpoint: plain data, as JSON has it."""
 
-_HASH = re.compile(r"[0-9a-f]{32}")
+_HASH = compile_pattern(r"[0-9a-f]{32}")
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 

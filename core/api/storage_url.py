@@ -6,16 +6,15 @@ is rejected, and not repeated in messages.
 
 from __future__ import annotations
 
-import re
-
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 SCHEMES = ("s3", "gs", "az")
 URL_FORMS = "s3://bucket/path, gs://bucket/path or az://container/path"
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
-_SEGMENT = re.compile(r"[A-Za-z0-9!_.*'()=+,@ -]+")
+_URL = compile_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_BUCKET = compile_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_SEGMENT = compile_pattern(r"[A-Za-z0-9!_.*'()=+,@ -]+")
 
 
 class InvalidStorageUrl(Exception):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from typing import TYPE_CHECKING, TypeVar
+
+from headrace.core.types.lazy_pattern import compile_pattern
 
 if TYPE_CHECKING:
     import msgspec
@@ -15,12 +16,12 @@ _CONVERSION_LOCK = threading.Lock()
 """msgspec crashes the process if two threads are the first to convert to a type together."""
 
 _REWORDINGS = (
-    (re.compile(r"^Expected "), "wanted "),
-    (re.compile(r"^Object missing required field (`[^`]*`)"), r"it lacks \1"),
-    (re.compile(r"^Invalid value "), "unknown value "),
-    (re.compile(r" - at (key in )?`\$\.?([^`]*)`$"), r" in \1\2"),
-    (re.compile(r" in (key in )?$"), ""),
-    (re.compile("`"), ""),
+    (compile_pattern(r"^Expected "), "wanted "),
+    (compile_pattern(r"^Object missing required field (`[^`]*`)"), r"it lacks \1"),
+    (compile_pattern(r"^Invalid value "), "unknown value "),
+    (compile_pattern(r" - at (key in )?`\$\.?([^`]*)`$"), r" in \1\2"),
+    (compile_pattern(r" in (key in )?$"), ""),
+    (compile_pattern("`"), ""),
 )
 
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 MAX_METRICS = 100
 """The maximum number of metrics of a class: the names must not depend on the rows."""
 
-NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+NAME_PATTERN = compile_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
 @dataclass(slots=True)

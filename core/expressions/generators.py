@@ -27,6 +27,7 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.types.data_types import INT, NULL, STRING, Array, Field, MapType, Struct, Type
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +58,7 @@ class Generator:
         )
 
 
-_ALIASES = re.compile(
+_ALIASES = compile_pattern(
     r"\)\s+as\s+(?:(?P<one>\w+|`[^`]+`)|\((?P<many>\s*(?:\w+|`[^`]+`)\s*(?:,\s*(?:\w+|`[^`]+`)\s*)*)\))\s*$",
     re.IGNORECASE,
 )
@@ -76,7 +77,7 @@ def split_aliases(text: str) -> tuple[int, tuple[str, ...]]:
     return found.start() + 1, tuple(name.strip().strip("`") for name in names)
 
 
-_ARGUMENT_NAME = re.compile(r"^\s*\w+\s*\(\s*((?:collection|input)\s*=>)", re.IGNORECASE)
+_ARGUMENT_NAME = compile_pattern(r"^\s*\w+\s*\(\s*((?:collection|input)\s*=>)", re.IGNORECASE)
 
 
 def blank_argument_name(text: str) -> str:

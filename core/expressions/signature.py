@@ -61,6 +61,7 @@ from headrace.core.types.data_types import (
     is_ordered,
 )
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 from headrace.core.types.type_parser import parse_type
 
 
@@ -170,11 +171,11 @@ class Signature:
         return sum(not parameter.is_optional for parameter in self.parameters)
 
 
-_SIGNATURE = re.compile(
+_SIGNATURE = compile_pattern(
     r"(?P<name>[^(\s]+)\((?P<parameters>.*?)\)"
     r"(?: within group \(order by (?P<order>.*)\))? -> (?P<result>.+)"
 )
-_PARAMETER = re.compile(
+_PARAMETER = compile_pattern(
     r"(?P<open>\[)?(?P<name>\w+): (?P<constant>constant )?(?P<exact>exact )?"
     r"(?P<type>[^\].]+)(?P<more>\.\.\.)?\]?"
 )

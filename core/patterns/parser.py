@@ -12,7 +12,6 @@ Tests: tests/core/patterns/test_parser.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from headrace.core.expressions.typed import ExpressionError, Span
@@ -29,6 +28,7 @@ from headrace.core.patterns.pattern import (
     can_be_empty,
 )
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 MAX_REPETITIONS = 1000
 """The largest number in a quantifier, and of rows that all numbers together may ask for."""
@@ -38,7 +38,7 @@ MAX_NESTING = 20
 MAX_VARIABLES = 60
 """The largest number of variables."""
 
-_TOKENS = re.compile(
+_TOKENS = compile_pattern(
     r"(?P<name>[^\W\d]\w*)"
     r"|(?P<count>\{\s*(?P<least>\d+)\s*(?P<comma>,\s*(?P<most>\d*)\s*)?\})"
     r"|(?P<sign>->|=>)"

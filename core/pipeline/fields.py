@@ -38,6 +38,7 @@ from headrace.core.pipeline.yaml_document.error_context import (
 from headrace.core.types.data_types import Field as Column
 from headrace.core.types.data_types import Schema, Type
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 from headrace.core.types.type_parser import TypeTextError, parse_type
 
 
@@ -107,11 +108,11 @@ class Assignment:
 NULL_COLUMN_HINT = "a column of nulls needs a type: cast(null as string)"
 
 
-_QUERY = re.compile(
+_QUERY = compile_pattern(
     r"\s*select\s+(.*?)(?:\s+from\s+[\w.]+(?:\s+(where|group|order|limit)\b.*)?)?\s*",
     re.IGNORECASE | re.DOTALL,
 )
-_ALIAS = re.compile(r"(.+?)\s+as\s+(\w+)", re.IGNORECASE | re.DOTALL)
+_ALIAS = compile_pattern(r"(.+?)\s+as\s+(\w+)", re.IGNORECASE | re.DOTALL)
 
 
 def suggest_select(value: str) -> str:

@@ -23,6 +23,7 @@ from headrace.core.pipeline.text import Replacement, Text
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import SourceText, format_path
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 MAX_FILE = 2**20
 MAX_PROBLEMS = 20
@@ -30,10 +31,10 @@ MAX_TOTAL = 4 * 2**20
 SECRET_PREFIX = "HEADRACE_SECRET_"
 SECRETS_FOLDER_VARIABLE = "HEADRACE_SECRETS"
 
-OPENING_PATTERN = re.compile(r"\$\$\{|\$\{")
-QUERY_FILE_PATTERN = re.compile(r"\$\{file:([^${}]+\.sql)\}")
-VARIABLE_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-SECRET_NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+OPENING_PATTERN = compile_pattern(r"\$\$\{|\$\{")
+QUERY_FILE_PATTERN = compile_pattern(r"\$\{file:([^${}]+\.sql)\}")
+VARIABLE_PATTERN = compile_pattern(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+SECRET_NAME_PATTERN = compile_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 REPLACEMENT_FORMS = "${env:NAME}, ${env:NAME:-default}, ${file:path} or ${secret:NAME}"
 
 

@@ -31,10 +31,11 @@ from headrace.core.pipeline.text import BROKEN, NOTHING, Text, describe_value
 from headrace.core.pipeline.yaml_document.nodes import YamlMapping as MappingNode
 from headrace.core.pipeline.yaml_document.nodes import YamlNode, YamlScalar
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 P = TypeVar("P", bound=DocumentModel)
 
-SUGGESTION = re.compile('did you mean "(.+?)"')
+SUGGESTION = compile_pattern('did you mean "(.+?)"')
 CLOSE_SPELLING = 0.75
 EMPTY_KEY = '""'
 SWITCHES = ("true", "false")

@@ -19,6 +19,7 @@ from headrace.core.errors.problems import suggest_name
 from headrace.core.pipeline.diagnostics import make_expected_error, make_value_error
 from headrace.core.pipeline.text import Text
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 Json: TypeAlias = dict[str, Any]
 
@@ -80,10 +81,10 @@ def _parse_nonempty_text(text: Text) -> Text:
 UNIT_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
+DURATION = compile_pattern(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
 
 
-LOOSE_DURATION = re.compile(r"(\d{1,9})\s*([A-Za-z]+)", re.ASCII)
+LOOSE_DURATION = compile_pattern(r"(\d{1,9})\s*([A-Za-z]+)", re.ASCII)
 
 
 UNIT_WORDS = {
@@ -118,7 +119,7 @@ def _duration_hint(text: str) -> str:
 SIZES = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
-SIZE = re.compile(r"(\d{1,9})(B|KB|MB|GB|TB)", re.ASCII)
+SIZE = compile_pattern(r"(\d{1,9})(B|KB|MB|GB|TB)", re.ASCII)
 
 
 def _parse_size(text: Text) -> int:
@@ -134,7 +135,7 @@ def _parse_size(text: Text) -> int:
 COUNTS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
-COUNT = re.compile(r"(\d{1,18})([kKMG]?)", re.ASCII)
+COUNT = compile_pattern(r"(\d{1,18})([kKMG]?)", re.ASCII)
 
 
 MAX_COUNT = 2**63 - 1
@@ -174,10 +175,10 @@ def _parse_rate(text: Text) -> Rate:
     return Rate(int(found[1]) * COUNTS[found[2]], timedelta(seconds=UNIT_SECONDS[unit]))
 
 
-WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+WHOLE = compile_pattern(r"[+-]?\d{1,18}", re.ASCII)
 
 
-NUMBER = re.compile(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})(e[+-]?\d{1,2})?", re.ASCII)
+NUMBER = compile_pattern(r"[+-]?(\d{1,18}(\.\d{0,18})?|\.\d{1,18})(e[+-]?\d{1,2})?", re.ASCII)
 
 
 def whole_number(low: int, high: int | None = None) -> ScalarReading:
@@ -247,7 +248,7 @@ def _parse_flag(text: Text) -> bool:
     return text.lower() == "true"
 
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+NAME = compile_pattern(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
 
 MAX_NAME = 100

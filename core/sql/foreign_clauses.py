@@ -12,6 +12,7 @@ import re
 from headrace.core.errors.problems import find_nearest_name, suggest_name
 from headrace.core.expressions.parsing.token_stream import TokenStream
 from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.types.lazy_pattern import compile_pattern
 
 CLAUSE_WORDS = frozenset(
     "from where group having qualify window order sort cluster distribute limit offset".split()
@@ -61,7 +62,7 @@ _NO_NAMES = frozenset(
 """Words after which another word is a name or a value, and begins no clause."""
 _NO_TABLES = ("where", "having", "on", "using", "join", "select")
 """Words that name no table, unless they are in back quotes."""
-_BARE_PATH = re.compile(r"\b(?:from|join)\s+((?:[\w.~-]*/|\w+-)[^\s,;()'\"`]*)", re.IGNORECASE)
+_BARE_PATH = compile_pattern(r"\b(?:from|join)\s+((?:[\w.~-]*/|\w+-)[^\s,;()'\"`]*)", re.IGNORECASE)
 """The path of files without quotes, unless it is a name with an ending."""
 _STAR_CLAUSES = ("except", "exclude", "replace", "rename")
 

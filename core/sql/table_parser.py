@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -26,12 +25,13 @@ from headrace.core.sql.syntax_tree import (
     TableItem,
     TableName,
 )
+from headrace.core.types.lazy_pattern import compile_pattern
 
 RESERVED_WORDS = (
     CLAUSE_WORDS | JOIN_WORDS | {*SET_WORDS, "on", "using", "lateral", "tablesample", "for"}
 )
 """The words that are no alias, unless they are in back quotes."""
-FILE_ENDING = re.compile(r"\.(json|jsonl|ndjson|csv|parquet)(\.gz|\.zst)?$")
+FILE_ENDING = compile_pattern(r"\.(json|jsonl|ndjson|csv|parquet)(\.gz|\.zst)?$")
 _TABLE_CLAUSES = {
     "tablesample": "as in where id % 10 = 0",
     "pivot": "as in sum(amount) filter (where city = 'Oslo') as oslo, a column for each value",

@@ -8,7 +8,6 @@ Spark's aliases are accepted (`long`, `integer`, `numeric`); names from other sy
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from headrace.core.errors.problems import suggest_name
@@ -38,6 +37,7 @@ from headrace.core.types.data_types import (
     is_nested,
 )
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 MAX_DEPTH = 20
 
@@ -67,7 +67,7 @@ FOREIGN_NAMES = {
 UNSUPPORTED_NAMES = ("variant",)
 NON_COLUMN_NAMES = ("void", "null")
 
-TOKEN_PATTERN = re.compile(
+TOKEN_PATTERN = compile_pattern(
     r"\s*(?:(?P<word>[^\W\d]\w*)|(?P<number>\d+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>\S))"
 )
 

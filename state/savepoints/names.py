@@ -17,8 +17,9 @@ is locked; a folder that has our lock file, and is not locked, was left by a kil
 from __future__ import annotations
 
 import os
-import re
 from urllib.parse import quote
+
+from headrace.core.types.lazy_pattern import compile_pattern
 
 SAVEPOINTS, MANIFEST, STATES = "@savepoints", "savepoint.json", "states"
 FORMER_SAVEPOINTS = "savepoints"
@@ -26,7 +27,7 @@ FORMER_SAVEPOINTS = "savepoints"
 LOCK, SCRATCH = ".lock", ".scratch"
 UNFINISHED = ".unfinished"
 
-_FILE = re.compile(r"[^/\\\0]+(/[^/\\\0]+)*")
+_FILE = compile_pattern(r"[^/\\\0]+(/[^/\\\0]+)*")
 
 
 def get_job_folder(root: str, job: str) -> str:

@@ -32,7 +32,8 @@ A temporary file is never read: the process that opens the home for writing remo
 from __future__ import annotations
 
 import os
-import re
+
+from headrace.core.types.lazy_pattern import compile_pattern
 
 LOCK, FINISHED, STATE = "lock", "finished", "state"
 DISCARDED, RENEWED = "discarded", "renewed"
@@ -49,8 +50,8 @@ STOPPED = "stopped"
 CONTROL, CONTROL_NEW = "control.sock", "control.new"
 TEMPORARY_SUFFIX = ".tmp"
 
-_BLOB = re.compile(r"[0-9a-f]{32}")
-_MANIFEST = re.compile(r"(0|[1-9]\d*)\.json")
+_BLOB = compile_pattern(r"[0-9a-f]{32}")
+_MANIFEST = compile_pattern(r"(0|[1-9]\d*)\.json")
 
 
 def get_home_folder(root: str, job: str) -> str:

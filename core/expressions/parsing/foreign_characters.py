@@ -6,9 +6,8 @@
 # ruff: noqa: RUF001 - look-alikes of plain signs are the subject of this module
 from __future__ import annotations
 
-import re
-
 from headrace.core.expressions.typed import ExpressionError, Span
+from headrace.core.types.lazy_pattern import compile_pattern
 
 _QUOTES_HINT = "write plain quotes, ' or \""
 PARAMETER_HINT = "there are no parameters: write the value itself"
@@ -36,8 +35,8 @@ CHARACTER_HINTS = {
     "÷": 'write "/"',
 }
 _FOREIGN_SYMBOLS = sorted(CHARACTER_HINTS, key=len, reverse=True)
-_DECORATED_NAME = re.compile(r"\{\{\s*(\w+)\s*\}\}|\$?\{\s*(\w+)\s*\}|[$@#](\w+)")
-_CURLY_QUOTE = re.compile("[‘’“”]")
+_DECORATED_NAME = compile_pattern(r"\{\{\s*(\w+)\s*\}\}|\$?\{\s*(\w+)\s*\}|[$@#](\w+)")
+_CURLY_QUOTE = compile_pattern("[‘’“”]")
 
 
 def unknown_character_error(text: str, at: int) -> ExpressionError:

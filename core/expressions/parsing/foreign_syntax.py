@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import re
-
 from headrace.core.expressions.parsing.foreign_characters import IF_HINT, PARAMETER_HINT
 from headrace.core.expressions.parsing.lexer import SqlToken
 from headrace.core.expressions.parsing.syntax_tree import Name, SyntaxNode
@@ -18,6 +16,7 @@ from headrace.core.expressions.refused_functions import (
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.types.data_types import MONTH_FIELDS, TIME_FIELDS
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 # Names that are no column here, by their meaning in other languages.
 NAME_HINTS = {
@@ -31,8 +30,10 @@ NAME_HINTS = {
 }
 _PATTERN_OPERATORS = ("like", "ilike", "rlike", "regexp")
 _ASSIGNMENT_HINT = "values are not changed in place: an expression is the new value"
-_UNQUOTED_PATTERN = re.compile(r"\s*/?([^\s()'\"/]*[%^$*.][^\s()'\"/]*)/?")
-_DURATION = re.compile("(milli|micro)?sec(ond)?s?|min(ute)?s?|hours?|days?|weeks?|months?|years?")
+_UNQUOTED_PATTERN = compile_pattern(r"\s*/?([^\s()'\"/]*[%^$*.][^\s()'\"/]*)/?")
+_DURATION = compile_pattern(
+    "(milli|micro)?sec(ond)?s?|min(ute)?s?|hours?|days?|weeks?|months?|years?"
+)
 _UNIT_NAMES = {
     f"{short}{plural}": f"{unit}{plural}"
     for short, unit in {

@@ -15,6 +15,7 @@ from headrace.core.expressions.parsing.foreign_characters import (
 )
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 TokenKind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
 
@@ -34,7 +35,7 @@ class SqlToken:
         return "the end" if self.kind == "end" else f'"{self.text}"'
 
 
-_TOKEN = re.compile(
+_TOKEN = compile_pattern(
     r"""
     (?P<space>\s+|--[^\n]*|/\*.*?\*/)
     | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|bd|Bd|bD|[LlSsYyFfDd])?(?!\w))
@@ -46,7 +47,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_RAW_STRING = re.compile(r"""[rR]('[^']*'|"[^"]*")""")
+_RAW_STRING = compile_pattern(r"""[rR]('[^']*'|"[^"]*")""")
 
 _UNCLOSED = {"'": "a string", '"': "a string", "`": "a quoted name"}
 
@@ -117,7 +118,7 @@ def _unknown_token_error(text: str, at: int) -> ExpressionError:
     return unknown_character_error(text, at)
 
 
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_ESCAPE = compile_pattern(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
 _ESCAPE_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
 
 
@@ -135,7 +136,7 @@ def _unescape_string(text: str) -> str:
     return _ESCAPE.sub(_replace_escape, joined)
 
 
-_LOST_ESCAPE = re.compile(
+_LOST_ESCAPE = compile_pattern(
     r"\\(?:[ntr0Z\\'\"%_]|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})|(\\.)"
 )
 

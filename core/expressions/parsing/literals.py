@@ -33,8 +33,9 @@ from headrace.core.types.data_types import (
     Interval,
     Type,
 )
+from headrace.core.types.lazy_pattern import compile_pattern
 
-_SUFFIX = re.compile(r"(BD|[LSYFD])?$", re.IGNORECASE)
+_SUFFIX = compile_pattern(r"(BD|[LSYFD])?$", re.IGNORECASE)
 
 
 _BITS: dict[Atom, int] = {TINYINT: 8, SMALLINT: 16, INT: 32, BIGINT: 64}
@@ -115,19 +116,19 @@ _INTERVAL_UNITS: dict[str, tuple[Interval, int]] = {
 }
 
 
-_INTERVAL_NUMBER = re.compile(
+_INTERVAL_NUMBER = compile_pattern(
     r"\s*(?P<signs>[+-]{0,2})\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*", re.ASCII
 )
 
 
-_INTERVAL_PART = re.compile(rf"{_INTERVAL_NUMBER.pattern}(?P<unit>[A-Za-z]+)\s*", re.ASCII)
+_INTERVAL_PART = compile_pattern(rf"{_INTERVAL_NUMBER.pattern}(?P<unit>[A-Za-z]+)\s*", re.ASCII)
 
 
 # The fields of `interval '...' unit to unit`, their largest values, and an example of each form.
 _INTERVAL_FIELDS = ("day", "hour", "minute", "second")
 
 
-_RANGE_TEXT = re.compile(
+_RANGE_TEXT = compile_pattern(
     r"\s*(?P<signs>[+-]{0,2})(?P<fields>\d+(?: \d{1,2})?(?::\d{1,2}){0,2}(?:\.\d{1,9})?)\s*",
     re.ASCII,
 )

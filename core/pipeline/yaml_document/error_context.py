@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from headrace.core.errors.problems import Problem
 from headrace.core.pipeline.yaml_document.source_file import SourceText
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 # An entry on a line of its own: dashes of lists, a key, and the text after its colon.
-ENTRY_PATTERN = re.compile(
+ENTRY_PATTERN = compile_pattern(
     r"""(?P<dashes>(?:-[ ]+)*)
         (?P<key>"[^"]*"|'[^']*'|[^\s#'"\[{%@`&*!|>?,\]}:-](?:[^#:\n]|:(?!\s|$)|\#(?<![ ]\#))*?)
         [ ]*:(?:[ \t]+(?P<value>[^\s#].*?))?[ \t]*$""",

@@ -8,13 +8,13 @@ problems point at the scalar as a whole. It runs only when a problem is shown.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, overload
 
 from headrace.core.pipeline.yaml_document.nodes import YamlScalar
 from headrace.core.pipeline.yaml_document.source_file import LINE_END
+from headrace.core.types.lazy_pattern import compile_pattern
 
 
 class ScannedCharacter(NamedTuple):
@@ -36,7 +36,7 @@ class ScannedCharacter(NamedTuple):
         return not self.is_escaped and self.value in (" ", "\t")
 
 
-NODE_PROPERTIES = re.compile(r"(?:[&!]\S*(?:\s|#[^\n\r]*(?=[\n\r]))*)*")
+NODE_PROPERTIES = compile_pattern(r"(?:[&!]\S*(?:\s|#[^\n\r]*(?=[\n\r]))*)*")
 ESCAPES = {
     **{"0": "\0", "a": "\a", "b": "\b", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b"},
     **{"t": "\t", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"},
@@ -172,7 +172,7 @@ def _fold_breaks(breaks: list[ScannedCharacter]) -> list[ScannedCharacter]:
     return ends
 
 
-BLOCK_HEADER = re.compile(r"[|>]([-+1-9]{0,2})[ \t]*(?:#[^\r\n]*)?(?:\r\n|[\r\n]|$)")
+BLOCK_HEADER = compile_pattern(r"[|>]([-+1-9]{0,2})[ \t]*(?:#[^\r\n]*)?(?:\r\n|[\r\n]|$)")
 
 
 class BlockLine(NamedTuple):

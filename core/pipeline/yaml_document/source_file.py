@@ -18,8 +18,9 @@ from pathlib import Path
 
 from headrace.core.errors.problems import Location, Problem, find_nearest_file
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
-LINE_END = re.compile(r"\r\n|\r|\n")
+LINE_END = compile_pattern(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ MAX_BYTES = 2**20
 """The size of a file without its section `tests`."""
 MAX_TESTED_BYTES = 16 * 2**20
 """The size of a file with its section `tests`."""
-TESTS_SECTION = re.compile(rb"^tests:.*?(?=^[^\s#-]|\Z)", re.MULTILINE | re.DOTALL)
+TESTS_SECTION = compile_pattern(rb"^tests:.*?(?=^[^\s#-]|\Z)", re.MULTILINE | re.DOTALL)
 
 
 MAX_LISTED_FILES = 3
@@ -73,10 +74,10 @@ MAX_LISTED_FILES = 3
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-CONTROL_BYTES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+CONTROL_BYTES = compile_pattern(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-INVISIBLE_CHARACTERS = re.compile(
+INVISIBLE_CHARACTERS = compile_pattern(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028\u2029\ufeff\ufffe\uffff\U000e0000-\U000e007f]"
 )
 

@@ -6,7 +6,6 @@ the queries beside it, as long as these differ in their tables or values.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
@@ -32,9 +31,10 @@ from headrace.core.sql.syntax_tree import (
     list_table_aliases,
 )
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 _DIGEST_LENGTH = 6
-_WORDS = re.compile(r"\w+")
+_WORDS = compile_pattern(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)

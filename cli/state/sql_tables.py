@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headrace.core.state_reader.columns import make_unique_name
 from headrace.core.types.elements import MAX_WATERMARK_US
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -34,6 +33,8 @@ COUNT_COLUMNS = ("rows_in", "rows_out", "bad", "late", "unfilled")
 
 def build_tables(opened: OpenSnapshot) -> dict[str, TableFactory]:
     """Return all tables by name; the step's own name is its first state."""
+    from headrace.core.state_reader.columns import make_unique_name
+
     tables: dict[str, TableFactory] = {}
     for step in opened.read_steps():
         for number, name in enumerate(step.state_names):

@@ -1,13 +1,10 @@
 """The checkpoint storage of a job and its rules: where, how often, and what follows a failure.
 
-A checkpoint that is being read is pinned, so that it is not collected meanwhile. The storage is
-synchronous: calls that wait for a disk are made on the KernelExecutor.
+The storage is synchronous: calls that wait for a disk are made on the KernelExecutor.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field, replace
@@ -19,6 +16,7 @@ from headrace.core.checkpoint import manifest
 from headrace.core.checkpoint.completion_record import CompletionRecord, build_completion_record
 from headrace.core.checkpoint.history import CheckpointHistory, CheckpointPauses
 from headrace.core.checkpoint.manifest import RestoredCheckpoint
+from headrace.core.checkpoint.pins import CheckpointPins
 from headrace.core.coordination.checkpoint_coordinator import CheckpointSchedule
 from headrace.core.coordination.events import JobEvent, JobRestarting, RegionsRestarting
 from headrace.core.coordination.messages import CheckpointCompleted, CheckpointFailed, WriteManifest
@@ -26,34 +24,6 @@ from headrace.core.coordination.restart import RestartPolicy
 from headrace.core.errors import failpoints
 from headrace.core.plan import nodes
 from headrace.core.types.lazy_dataclass import dataclass
-
-
-@dataclass(slots=True)
-class CheckpointPins:
-    """The number of readers of each checkpoint, by its number."""
-
-    _counts: Counter[int] = field(default_factory=Counter)
-    _release_event: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def pin(self, number: int) -> None:
-        """Add a reader of a checkpoint."""
-        self._counts[number] += 1
-
-    def release(self, number: int) -> None:
-        """Remove a reader of a checkpoint."""
-        self._counts = self._counts - Counter([number])
-        self._release_event.set()
-
-    @property
-    def numbers(self) -> frozenset[int]:
-        """The pinned checkpoints. Safe to call from any thread."""
-        return frozenset(self._counts)
-
-    async def wait_until_unpinned(self) -> None:
-        """Wait until no checkpoint is pinned."""
-        while self._counts:
-            self._release_event.clear()
-            await self._release_event.wait()
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ A problem is shown with its line, a caret, and a hint if there is one:
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -96,6 +95,8 @@ def find_nearest_name(word: str, known: Iterable[str], similarity: float = 0.6) 
     >>> find_nearest_name("prise", ["auction", "price", "at"])
     'price'
     """
+    import difflib
+
     if len(word) > MAX_WORD_LENGTH:
         return ""
     names = {name.lower(): name for name in known if _may_be_similar(word, name)}

@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.failures import build_failure
 from headrace.core.api.kernel_executor import wait_until_done
 from headrace.core.api.sources import SourceCoordinator
 from headrace.core.api.splits import Failure, Split
-from headrace.core.checkpoint.checkpoint_writer import CheckpointWriter
 from headrace.core.checkpoint.counters import JobCounters, add_snapshots
-from headrace.core.checkpoint.manifest import RestoredCheckpoint
-from headrace.core.checkpoint.storage import CheckpointPins
+from headrace.core.checkpoint.pins import CheckpointPins
 from headrace.core.coordination.checkpoint_coordinator import CheckpointCoordinator
 from headrace.core.coordination.coordinator import Coordinator
 from headrace.core.coordination.messages import (
@@ -52,6 +50,10 @@ from headrace.core.worker.connectors import (
 from headrace.core.worker.pool import WorkerPool, WorkerSpec
 from headrace.core.worker.report import WorkerReport
 from headrace.core.worker.statistics import PartCounts, measure_pauses, sum_part_counts
+
+if TYPE_CHECKING:
+    from headrace.core.checkpoint.checkpoint_writer import CheckpointWriter
+    from headrace.core.checkpoint.manifest import RestoredCheckpoint
 
 CoordinatorCall: TypeAlias = "Callable[[Coordinator, float], list[CoordinatorAction]]"
 """A call of the coordinator at a time of the loop; it returns the messages to deliver."""
@@ -167,6 +169,8 @@ class Attempt:
             spec, restored, ends, self._workers, self.choose_delay, self._post_event, self._fail
         )
         if storage is not None:
+            from headrace.core.checkpoint.checkpoint_writer import CheckpointWriter
+
             self._checkpoint_writer = CheckpointWriter(
                 storage,
                 spec.plan,

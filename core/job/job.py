@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.api.failures import ConnectorError, build_failure
 from headrace.core.api.kernel_executor import wait_until_done
 from headrace.core.api.snapshots import SnapshotError
 from headrace.core.api.splits import Failure, SubtaskId
-from headrace.core.checkpoint.manifest import RestoredCheckpoint
-from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.events import JobRestarting
 from headrace.core.job.attempt import Attempt
 from headrace.core.job.lifecycle import JobLifecycle, JobStatus
@@ -33,6 +31,10 @@ from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.report import SubtaskStatistics, WorkerIdentity, WorkerReport
 from headrace.core.worker.statistics import PartCounts, map_workers
 from headrace.core.worker.time_shares import TimeShareSampler
+
+if TYPE_CHECKING:
+    from headrace.core.checkpoint.manifest import RestoredCheckpoint
+    from headrace.core.checkpoint.storage import CheckpointStorage
 
 T = TypeVar("T")
 

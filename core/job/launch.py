@@ -13,13 +13,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.kernel_executor import open_executors
 from headrace.core.api.run_context import NoJobNotes, RunContext
 from headrace.core.api.state_backend import StateBackend
-from headrace.core.checkpoint.manifest import RestoredCheckpoint
-from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.job.job import Job, JobOutcome
@@ -29,6 +27,10 @@ from headrace.core.plan.connector import Connectors
 from headrace.core.plan.nodes import Plan
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.pool import InProcessProvider, WorkerProvider
+
+if TYPE_CHECKING:
+    from headrace.core.checkpoint.manifest import RestoredCheckpoint
+    from headrace.core.checkpoint.storage import CheckpointStorage
 
 Watcher: TypeAlias = "Callable[[Job], Coroutine[object, object, None]]"
 """A coroutine that watches a running job; it is cancelled when the job is over."""

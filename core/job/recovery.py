@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.splits import Split
-from headrace.core.checkpoint.commit_record import record_committed, record_completed
-from headrace.core.checkpoint.manifest import RestoredCheckpoint
-from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.coordination.messages import RestoredState
 from headrace.core.errors import failpoints
 from headrace.core.errors.attribution import attribute_errors_to, get_failed_part
 from headrace.core.worker.connectors import OpenConnectors
+
+if TYPE_CHECKING:
+    from headrace.core.checkpoint.manifest import RestoredCheckpoint
+    from headrace.core.checkpoint.storage import CheckpointStorage
 
 
 async def commit_restored_output(
@@ -29,6 +31,8 @@ async def commit_restored_output(
     the output. A commit that fails does not keep the others from being tried; its error is raised
     after all of them. Before any commit, the checkpoint is recorded as complete.
     """
+    from headrace.core.checkpoint.commit_record import record_committed, record_completed
+
     await record_completed(restored.number, storage, run_context)
     errors: list[ConnectorError] = []
     for sink, handle in restored.handles:

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.core.api.failures import build_failure
 from headrace.core.api.splits import Failure
-from headrace.core.checkpoint.manifest import RestoredCheckpoint
 from headrace.core.coordination.events import RegionsRestarted, RegionsRestarting
 from headrace.core.coordination.messages import RegionsReady, RestartRegions, RestoredState
 from headrace.core.errors.attribution import attribute_errors_to
@@ -19,6 +18,9 @@ from headrace.core.plan.layout import enumerate_subtasks, list_subtask_ids
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.connectors import OpenConnectors
 from headrace.core.worker.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from headrace.core.checkpoint.manifest import RestoredCheckpoint
 
 ChooseDelay: TypeAlias = "Callable[[Failure, int], float | None]"
 """Returns the delay before a restart after a failure, from a checkpoint; None: there is none."""

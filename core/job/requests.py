@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import field
 
-from headrace.core.checkpoint.storage import CheckpointPins
+from headrace.core.checkpoint.pins import CheckpointPins
 from headrace.core.job.spec import JobSpec
 from headrace.core.plan import nodes
 from headrace.core.types.lazy_dataclass import dataclass

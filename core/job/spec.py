@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from headrace.core.api.run_context import RunContext
-from headrace.core.checkpoint.storage import CheckpointStorage
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.operator_factory import OperatorContext
 from headrace.core.plan import nodes
 from headrace.core.plan.connector import Connectors
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.pool import InProcessProvider, WorkerProvider
+
+if TYPE_CHECKING:
+    from headrace.core.checkpoint.storage import CheckpointStorage
 
 
 @dataclass(frozen=True, slots=True)

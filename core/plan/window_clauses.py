@@ -15,9 +15,7 @@ from headrace.core.pipeline.clause_rules import get_shape
 from headrace.core.pipeline.clauses import windows as document
 from headrace.core.pipeline.clauses.keyed import PythonAggregate
 from headrace.core.pipeline.text import Text
-from headrace.core.pipeline.user_files.class_checks import defines_method, read_state_schema
 from headrace.core.pipeline.user_files.references import UserFunction
-from headrace.core.pipeline.user_files.trigger_checks import read_timers
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_column
 from headrace.core.plan.nodes import (
     Aggregate,
@@ -79,6 +77,9 @@ def add_user_code(
         window = replace(window, evict=seen)
     trigger = written.trigger
     if trigger is not None and trigger.python is not None:
+        from headrace.core.pipeline.user_files.class_checks import read_state_schema
+        from headrace.core.pipeline.user_files.trigger_checks import read_timers
+
         of = get_passed_columns(trigger.of, known, report) or Schema(())
         function = trigger.python
         path = function.resolve_path(report.folder)
@@ -101,6 +102,7 @@ def build_user_aggregate(
     """Return a user-defined aggregate and its text; None if its arguments are not known."""
     # Loading all aggregates takes time, which a pipeline without aggregates need not spend.
     from headrace.core.aggregates.user_aggregates import build_user_call
+    from headrace.core.pipeline.user_files.class_checks import defines_method, read_state_schema
 
     typed = [type_column(text, known, report) for text in written.of]
     of = [(text, each) for text, each in zip(written.of, typed, strict=True) if each is not None]

@@ -21,8 +21,6 @@ Tests: tests/core/testing and tests/core/operators/process/test_state_values.py.
 
 from typing import TYPE_CHECKING
 
-from headrace.core.errors.old_imports import import_moved_name
-
 if TYPE_CHECKING:
     from headrace.core.process.descriptors import State, list_of, map_of, shared, timer, value
     from headrace.core.process.process import AllOut, AllState, Out, Process, Row
@@ -44,4 +42,6 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
+        from headrace.core.errors.old_imports import import_moved_name
+
         return import_moved_name(__name__, name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from headrace.core.api.splits import Position, SubtaskId
 from headrace.core.api.state_sizes import StateSize
@@ -16,7 +17,6 @@ from headrace.core.checkpoint.counters import PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
 from headrace.core.dataflow.channel import Channel
 from headrace.core.dataflow.input_gate import InputGate
-from headrace.core.dataflow.loop_task import LoopTask
 from headrace.core.dataflow.operator_task import SlowKernel, TaskOutput
 from headrace.core.operators.lookup.client import LookupStatistics
 from headrace.core.operators.rejected_rows import RejectedRow, select_newest
@@ -26,6 +26,9 @@ from headrace.core.sources.source_task import SourceTask
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.subtask_builder import Subtask, count_parts
 from headrace.core.worker.time_shares import TaskTime, make_task_time
+
+if TYPE_CHECKING:
+    from headrace.core.dataflow.loop_task import LoopTask
 
 
 @dataclass(frozen=True, slots=True)

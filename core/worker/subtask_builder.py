@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from headrace.core.api.run_context import RunContext
 from headrace.core.api.snapshots import SnapshotStore
@@ -21,8 +22,6 @@ from headrace.core.coordination.messages import (
 from headrace.core.dataflow.channel import ChannelBounds
 from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.dataflow.latency import LatencyRecorder
-from headrace.core.dataflow.lookup_task import LookupTask
-from headrace.core.dataflow.loop_task import LoopTask
 from headrace.core.dataflow.operator_factory import (
     OperatorContext,
     SubtaskOperators,
@@ -32,9 +31,6 @@ from headrace.core.dataflow.operator_factory import (
 from headrace.core.dataflow.operator_task import OperatorTask, TaskOutput, run_task
 from headrace.core.dataflow.output_edges import OutputEdge, share_partitioners
 from headrace.core.dataflow.snapshotter import Snapshotter
-from headrace.core.dataflow.table_rounds_task import TableRoundsTask
-from headrace.core.operators.loop_head import LoopHead
-from headrace.core.operators.table_rounds import TableRoundsHead
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import (
     enumerate_subtasks,
@@ -49,6 +45,12 @@ from headrace.core.sources.watermarks import build_watermark_generator
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.channels import ChannelEnds
 from headrace.core.worker.connectors import WorkerConnectors
+
+if TYPE_CHECKING:
+    from headrace.core.dataflow.lookup_task import LookupTask
+    from headrace.core.dataflow.loop_task import LoopTask
+    from headrace.core.operators.loop_head import LoopHead
+    from headrace.core.operators.table_rounds import TableRoundsHead
 
 
 def count_parts(
@@ -281,6 +283,8 @@ class SubtaskBuilder:
             now_us=self._operator_context.now_us,
         )
         if compiled.lookup_join is not None and gate is not None:
+            from headrace.core.dataflow.lookup_task import LookupTask
+
             subtask.lookup_task = LookupTask(
                 gate,
                 compiled.lookup_join,
@@ -302,6 +306,9 @@ class SubtaskBuilder:
         send: Callable[[CoordinatorEvent], None],
     ) -> LoopTask:
         """Build what runs a subtask at the head of a loop."""
+        from headrace.core.dataflow.loop_task import LoopTask
+        from headrace.core.dataflow.table_rounds_task import TableRoundsTask
+
         loop = get_loop(step)
         assert isinstance(step, nodes.Step) and loop is not None and subtask.gate is not None
         _, feedback_gate = self._build_gate(step, subtask.id.index, feedback=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import build_failure
 from headrace.core.api.kernel_executor import KernelExecutor, wait_until_done
@@ -26,11 +27,13 @@ from headrace.core.coordination.messages import (
     TriggerCheckpoint,
     WorkerCommand,
 )
-from headrace.core.dataflow.loop_task import LoopTask
 from headrace.core.sources.source_task import SourceTask
 from headrace.core.worker.report import WorkerReport, collect_report
 from headrace.core.worker.subtask_builder import Subtask, SubtaskBuilder
 from headrace.core.worker.tap_sampler import TapSampler
+
+if TYPE_CHECKING:
+    from headrace.core.dataflow.loop_task import LoopTask
 
 
 class Worker:

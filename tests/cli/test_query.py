@@ -7,6 +7,8 @@ import os
 import pty
 import re
 import signal
+import subprocess
+import sys
 from os import terminal_size
 from pathlib import Path
 
@@ -33,6 +35,21 @@ ORDERS = (
     {"id": 3, "city": "Wien", "amount": 7, "at": "2026-01-01T00:00:12Z"},
     {"id": 4, "city": None, "amount": None, "at": "2026-01-01T00:00:13Z"},
 )
+
+
+NOT_USED = {
+    "difflib",
+    "core.checkpoint.manifest",
+    "core.checkpoint.storage",
+    "core.dataflow.lookup_task",
+    "core.dataflow.loop_task",
+    "core.errors.old_imports",
+    "core.patterns.pattern",
+    "core.pipeline.user_files.function_checks",
+    "core.plan.fingerprint",
+    "core.state_reader",
+}
+"""Modules that take time to import, and that a query over files does not use."""
 
 
 @pytest.fixture
@@ -253,6 +270,21 @@ def test_the_reading_begins_before_the_plan(files: Path, sql: str, is_early: boo
         assert used is not None
         assert (used is begun) == is_early
         used.close()
+
+
+def test_only_what_a_query_uses_is_imported(files: Path) -> None:
+    sql = "select city, count(*) as n from 'orders/1.jsonl' group by city"
+    script = (
+        "import sys; from contextlib import ExitStack; from headrace.cli.main import "
+        f"run_command_line; run_command_line(['query', {sql!r}], ExitStack()); "
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=files, capture_output=True, text=True, check=True
+    )
+    assert "Wien" in ran.stdout
+    imported = NOT_USED & {name.removeprefix("headrace.") for name in ran.stderr.split()}
+    assert not imported, "imported at the start of a query, and not used"
 
 
 def test_skip_bad_is_not_for_sources_of_a_pipeline(headrace: Headrace, files: Path) -> None:

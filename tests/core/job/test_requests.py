@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from headrace.core.checkpoint.storage import CheckpointPins
+from headrace.core.checkpoint.pins import CheckpointPins
 from headrace.core.job.requests import CheckpointRequests, RequestRejected
 
 

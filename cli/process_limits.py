@@ -35,11 +35,16 @@ def check_process_limits(*, spark: bool = False) -> None:
 
     `spark`: it starts Java as well, which needs more.
     """
+    check_system_limits(spark=spark)
+    start_polars()
+
+
+def check_system_limits(*, spark: bool = False) -> None:
+    """Check that the process may use what a run needs. Raises Refusal."""
     _check_open_files(SPARK_OPEN_FILES if spark else MIN_OPEN_FILES)
     per_cpu = ADDRESS_SPACE_PER_CPU * max(0, (os.cpu_count() or 1) - 2)
     _check_address_space((SPARK_ADDRESS_SPACE if spark else MIN_ADDRESS_SPACE) + per_cpu)
     _check_threads()
-    _start_polars()
 
 
 def check_loading_limits() -> None:
@@ -79,8 +84,8 @@ def _check_threads() -> None:
             thread.join()
 
 
-def _start_polars() -> None:
-    """Start the threads of Polars, which need files as well."""
+def start_polars() -> None:
+    """Import Polars, and start its threads, which need files as well. Raises Refusal."""
     try:
         with _silence_panics():
             import polars as pl

@@ -95,7 +95,7 @@ def query(
     The final rows are printed when all input is read; after Ctrl-C, those of the rows so far. On a
     terminal, a table shows the rows until then. JSON has an object a line. Nothing is stored.
     """
-    from headrace.cli.process_limits import check_process_limits
+    from headrace.cli.process_limits import check_system_limits, start_polars
     from headrace.core.job.signals import SignalHandler
 
     check_options(ctx)
@@ -105,9 +105,11 @@ def query(
     signals = ctx.ensure_object(ExitStack).enter_context(SignalHandler())
     with ExitStack() as reading:
         with suspend_garbage_collection():
-            check_process_limits(spark=batch)
+            check_system_limits(spark=batch)
+            # A thread reads the first bytes while Polars is imported.
+            early = _begin_early(sql, reading, is_begun=pipeline is None and not batch)
+            start_polars()
             tables = _load_tables(pipeline, overrides)
-            early = _begin_early(sql, reading, is_begun=tables is None and not batch)
             from headrace.cli.shell_query.pipeline import QueryInputs
 
             inputs = QueryInputs(tables, home, follow, skip_bad, early.guesses)

@@ -24,9 +24,10 @@ def why_command(job: str, as_json: bool, home: str) -> None:
     """
     with report_unsent(job):
         from headrace.cli.control.client import find_client
+        from headrace.cli.server.server_client import describe_start
 
         client = find_client(job, home)
-        client.wait_for_job(lambda: "headrace run starts it")
+        client.wait_for_job(lambda: describe_start(client.home))
         document = client.fetch_document("/v1/findings")
     if as_json:
         import orjson

@@ -47,7 +47,7 @@ class RestoredSavepoint:
 def open_compatible(path: str, plan: Plan, options: RestoreOptions) -> RestoredSavepoint:
     """Open a savepoint, and check that the pipeline is compatible with it. Raises SnapshotError."""
     from headrace.connectors.registry import REGISTRY
-    from headrace.core.checkpoint.compatibility import FRESH_HINT, check_compatibility
+    from headrace.core.checkpoint.compatibility import check_compatibility, drop_fresh_hint
     from headrace.core.checkpoint.connector_documents import check_connector_documents
     from headrace.core.checkpoint.manifest import restore_checkpoint
     from headrace.state.savepoints.savepoint import open_savepoint
@@ -60,8 +60,7 @@ def open_compatible(path: str, plan: Plan, options: RestoreOptions) -> RestoredS
     except RefusedSnapshot as error:
         message = error.message.replace(f"checkpoint {number}", savepoint.title, 1)
         # --fresh is no way to resume from a savepoint: the two options exclude each other.
-        hint = error.hint.removesuffix(FRESH_HINT).removesuffix("; ")
-        raise RefusedSnapshot(message, hint) from error
+        raise RefusedSnapshot(message, drop_fresh_hint(error.hint)) from error
     restored = restore_checkpoint(number, savepoint.document, plan, options.fresh_parts)
     check_connector_documents(restored, plan, REGISTRY, savepoint.path, COPY_HINT)
     return RestoredSavepoint(savepoint)

@@ -49,9 +49,10 @@ def tap_command(
     """
     with report_unsent(job):
         from headrace.cli.control.client import find_client
+        from headrace.cli.server.server_client import describe_start
 
         client = find_client(job, home)
-        client.wait_for_job(lambda: "headrace run starts it")
+        client.wait_for_job(lambda: describe_start(client.home))
     printer = RowPrinter(_print_json if form == "json" else TablePrinter().print_rows, limit)
     try:
         _print_events(client, {"taps": [{"from": stream, "where": where}]}, printer)

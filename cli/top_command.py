@@ -50,18 +50,20 @@ def _is_terminal() -> bool:
 
 def _collect_jobs(home: str) -> Callable[[], FigureTable]:
     from headrace.cli.control.job_list import list_jobs
+    from headrace.cli.server.server_client import add_served_jobs
     from headrace.cli.top_tables import build_job_table
 
     check_home(home)
-    return lambda: build_job_table(list_jobs(home))
+    return lambda: build_job_table(add_served_jobs(list_jobs(home), home))
 
 
 def _collect_parts(job: str, home: str) -> Callable[[], FigureTable]:
     with report_unsent(job):
         from headrace.cli.control.client import find_client
+        from headrace.cli.server.server_client import describe_start
 
         client = find_client(job, home)
-        client.wait_for_job(lambda: "headrace run starts it")
+        client.wait_for_job(lambda: describe_start(client.home))
     return lambda: _fetch_parts(client)
 
 

@@ -93,8 +93,17 @@ def _unknown_job(job: str, root: str) -> Refusal:
     if os.sep in job or job.endswith((".yaml", ".yml")):
         return Refusal(f'there is no file "{job}"', "wanted the name of a pipeline, or its file")
     there = [home.name for home in list_homes(root)]
-    hint = suggest_name(job, there) or _describe_jobs(there) or "--home names the folder of jobs"
+    known = _describe_file(job, root) or suggest_name(job, there) or _describe_jobs(there)
+    hint = known or "--home names the folder of jobs"
     return NoSuchJob(f'there is no job "{job}" in {root}', hint)
+
+
+def _describe_file(job: str, root: str) -> str:
+    """Return a hint at the file of a job that has not run, if it is next to the home."""
+    file = os.path.relpath(os.path.join(os.path.dirname(os.path.abspath(root)), f"{job}.yaml"))
+    if not os.path.isfile(file):
+        return ""
+    return f"headrace submit {shlex.quote(file)} starts it on the server, headrace run without one"
 
 
 def _describe_jobs(names: Sequence[str]) -> str:

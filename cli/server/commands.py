@@ -140,10 +140,16 @@ def logs(job: str, follow: bool, lines: int, as_json: bool, home: str) -> None:
 @click.argument("job", type=JobName())
 @click.option("--from-savepoint", metavar="PATH", help="Resume from this savepoint.")
 @click.option("--fresh", is_flag=True, help="Start from scratch: remove the job's checkpoints.")
+@click.option("--resume-drained", is_flag=True, help="Resume after `stop --drain`.")
 @add_home_option
 @click.pass_context
 def restart(
-    ctx: click.Context, job: str, from_savepoint: str | None, fresh: bool, home: str
+    ctx: click.Context,
+    job: str,
+    from_savepoint: str | None,
+    fresh: bool,
+    resume_drained: bool,
+    home: str,
 ) -> None:
     """Stop a job of the server with a checkpoint, and start it again.
 
@@ -156,12 +162,11 @@ def restart(
 
     if fresh and from_savepoint is not None:
         raise click.UsageError("wanted one of --fresh and --from-savepoint", ctx)
-    name, body = resolve_job_name(job), dict[str, object]()
+    name = resolve_job_name(job)
+    body: dict[str, object] = {"fresh": fresh, "resume_drained": resume_drained}
     if from_savepoint is not None:
         is_remote = is_url(from_savepoint)
         body["savepoint"] = from_savepoint if is_remote else os.path.abspath(from_savepoint)
-    if fresh:
-        body["fresh"] = True
     result = ServerClient(home).carry_out(name, "restart", body, lambda words: None)
     number = result["checkpoint"]
     start = "starts from scratch" if number is None else f"has resumed from checkpoint {number}"
@@ -180,12 +185,16 @@ def restart(
     multiple=True,
     help="Drop the state of this step, or the positions of this source; may be repeated.",
 )
+@click.option(
+    "--allow-lost-state", is_flag=True, help="Drop stored state that the new version does not use."
+)
 @add_home_option
 def upgrade(
     job: str,
     pipeline: str,
     overrides: tuple[str, ...],
     reset_state: tuple[str, ...],
+    allow_lost_state: bool,
     home: str,
 ) -> None:
     """Replace the version of a job of the server by that of a file.
@@ -200,7 +209,8 @@ def upgrade(
 
     name = resolve_job_name(job)
     source = _build_source(pipeline)
-    body = {**source, "set": list(overrides), "reset_state": list(reset_state)}
+    dropped = {"reset_state": list(reset_state), "allow_lost_state": allow_lost_state}
+    body: dict[str, object] = {**source, "set": list(overrides), **dropped}
     result = ServerClient(home).carry_out(
         name, "upgrade", body, lambda words: click.echo(f"{name}: {words}", err=True)
     )

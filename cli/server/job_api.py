@@ -173,32 +173,34 @@ class JobApi:
         return make_response(200, describe_job(job))
 
     async def restart(self, request: Request) -> Response:
-        """Request a restart: `savepoint`, its path, or `fresh`, true or false."""
+        """Request a restart: `savepoint`, its path, or the flags `fresh` and `resume_drained`."""
         job = self._find_job(request)
         self._check_generation(job, request)
-        fresh = request.body.get("fresh") is True
-        savepoint = check_texts(
-            {key: value for key, value in request.body.items() if key != "fresh"}, "savepoint"
-        ).get("savepoint")
+        rest, fresh = take_flag(request.body, "fresh")
+        rest, resume_drained = take_flag(rest, "resume_drained")
+        savepoint = check_texts(rest, "savepoint").get("savepoint")
         self.changes.check_restart(job, savepoint, fresh=fresh)
         operation = self.operations.create("restart", job.record.name)
-        self.operations.start(
-            operation, self.changes.restart(job, operation, savepoint, fresh=fresh)
+        restart = self.changes.restart(
+            job, operation, savepoint, fresh=fresh, resume_drained=resume_drained
         )
+        self.operations.start(operation, restart)
         return make_response(202, operation.build_document())
 
     async def upgrade(self, request: Request) -> Response:
-        """Request an upgrade: `file`, `text` and `set` as of a submit, and `reset_state`."""
+        """Request an upgrade: `file`, `text` and `set` as of a submit, and state to drop."""
         job = self._find_job(request)
         self._check_generation(job, request)
         rest, overrides = take_list(request.body, "set")
         rest, reset_state = take_list(rest, "reset_state")
+        rest, allow_lost_state = take_flag(rest, "allow_lost_state")
         body = check_texts(rest, "file", "text")
         operation = self.operations.create("upgrade", job.record.name)
         source = body["file"], body.get("text")
-        self.operations.start(
-            operation, self.changes.upgrade(job, operation, source, overrides, reset_state)
+        upgrade = self.changes.upgrade(
+            job, operation, source, overrides, reset_state, allow_lost_state=allow_lost_state
         )
+        self.operations.start(operation, upgrade)
         return make_response(202, operation.build_document())
 
     async def forward(self, request: Request) -> Response:
@@ -337,6 +339,18 @@ def take_list(body: Mapping[str, object], key: str) -> tuple[Mapping[str, object
         raise RequestError(400, "malformed", f"{key}: wanted a list of texts")
     if any("\0" in each for each in found):
         raise RequestError(400, "malformed", f"{key}: wanted text")
+    return {name: value for name, value in body.items() if name != key}, found
+
+
+def take_flag(body: Mapping[str, object], key: str) -> tuple[Mapping[str, object], bool]:
+    """Return the body without a member that is true or false, and its value. Raises RequestError.
+
+    >>> take_flag({"savepoint": "s", "fresh": True}, "fresh"), take_flag({}, "fresh")
+    (({'savepoint': 's'}, True), ({}, False))
+    """
+    found = body.get(key, False)
+    if not isinstance(found, bool):
+        raise RequestError(400, "malformed", f"{key}: wanted true or false")
     return {name: value for name, value in body.items() if name != key}, found
 
 

@@ -85,16 +85,22 @@ class JobChanges:
             raise RequestError(409, "ended", message, "--fresh starts it from scratch")
 
     async def restart(
-        self, job: ServedJob, operation: ServerOperation, savepoint: str | None, *, fresh: bool
+        self,
+        job: ServedJob,
+        operation: ServerOperation,
+        savepoint: str | None,
+        *,
+        fresh: bool,
+        resume_drained: bool,
     ) -> dict[str, object]:
         """Stop a job if it runs, and start it from a savepoint, from scratch or where it was."""
-        options = ["--fresh"] if fresh else []
+        options = ["--fresh"] * fresh + ["--resume-drained"] * resume_drained
         if savepoint is not None:
-            options = ["--from-savepoint", savepoint]
+            options += ["--from-savepoint", savepoint]
             text = _read_file(self._get_text_path(job))
-            overrides = job.record.overrides
-            own = job.record.file
-            await self._check(own, text, own, savepoint=savepoint, overrides=overrides)
+            own, overrides = job.record.file, job.record.overrides
+            wanted = {"savepoint": savepoint, "resume_drained": resume_drained}
+            await self._check(own, text, own, overrides=overrides, **wanted)
         if job.process is not None:
             operation.progress_text = "stopping the job with a checkpoint"
             job.is_restarting = True
@@ -104,10 +110,11 @@ class JobChanges:
         operation.progress_text = "starting the job"
         while await self._fetch_status(job) not in RUNNING_STATUSES and job.process is not None:
             await self._pause(job)
-        if job.process is None and job.record.status not in ("done", "stopped"):
-            raise OperationRejected("failed", f"{job.record.name} has failed: {job.record.reason}")
         log = self.supervisor.folder.get_log_path(job.record.name)
         run = await asyncio.to_thread(read_last_run, log)
+        if job.process is None and job.record.status not in ("done", "stopped"):
+            message = f"{job.record.name} has failed: {job.record.reason}"
+            raise OperationRejected("failed", message, run.hint)
         resumed = run.resumed or {}
         return {"checkpoint": resumed.get("checkpoint"), "again": resumed.get("again", {})}
 
@@ -118,11 +125,14 @@ class JobChanges:
         source: tuple[str, str | None],
         overrides: Sequence[str] = (),
         reset_state: Sequence[str] = (),
+        *,
+        allow_lost_state: bool = False,
     ) -> dict[str, object]:
         """Upgrade a job to the version of a file, or of its text.
 
         Returns when the new version has completed a checkpoint. `reset_state` has its steps and
-        sources that start without the state of the version before.
+        sources that start without the state of the version before; with `allow_lost_state` the
+        state of steps that it does not have is dropped.
         """
         file, text = source
         record, folder = job.record, self.supervisor.folder
@@ -137,6 +147,7 @@ class JobChanges:
             home=folder.home,
             overrides=overrides,
             reset_state=reset_state,
+            allow_lost_state=allow_lost_state,
         )
         if found["name"] != record.name:
             message = f"wanted a version of {record.name}, got the pipeline {found['name']}"
@@ -155,7 +166,8 @@ class JobChanges:
         record.upgrade = PendingUpgrade(checkpoint, savepoint, record.overrides)
         record.overrides = list(overrides)
         folder.save_record(record)
-        self.supervisor.request_start(job, *(f"--reset-state={each}" for each in reset_state))
+        options = [f"--reset-state={each}" for each in reset_state]
+        self.supervisor.request_start(job, *options, *["--allow-lost-state"] * allow_lost_state)
         return await self.finish_upgrade(job, operation) | {"at_least_once": repeated}
 
     async def finish_upgrade(self, job: ServedJob, operation: ServerOperation) -> dict[str, object]:
@@ -246,9 +258,7 @@ class JobChanges:
             await job.ended.wait()
             self.supervisor.request_start(job)
 
-    async def _check(
-        self, file: str, text: str, sent: str, **more: str | Sequence[str]
-    ) -> dict[str, Any]:
+    async def _check(self, file: str, text: str, sent: str, **more: object) -> dict[str, Any]:
         """Check a text as that of a file. Raises RequestError if a job cannot start with it.
 
         `sent` is the file that has the text, whose lines the errors name.

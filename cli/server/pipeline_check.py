@@ -19,6 +19,7 @@ from headrace.cli.server.short_process import AnswerTooLarge, ShortProcess
 
 if TYPE_CHECKING:
     from headrace.cli.pipeline_file import CheckedPipeline
+    from headrace.core.checkpoint.compatibility import RestoreOptions
     from headrace.core.plan.nodes import Plan
 
 MAX_ANSWER = 64 * 2**20
@@ -105,37 +106,36 @@ def _list_repeating_sinks(checked: CheckedPipeline) -> list[str]:
 
 def _find_refusal(plan: Plan, request: Mapping[str, Any]) -> dict[str, str] | None:
     """Return why a job of the plan cannot resume from a savepoint, or from its checkpoint."""
+    from headrace.cli.savepoint_restore import open_compatible
     from headrace.core.api.snapshots import SnapshotError
+    from headrace.core.checkpoint.compatibility import RestoreOptions, drop_fresh_hint
 
+    options = RestoreOptions(
+        frozenset(request.get("reset_state", ())),
+        request.get("allow_lost_state", False),
+        request.get("resume_drained", False),
+    )
     try:
         if "savepoint" in request:
-            _check_savepoint(plan, request["savepoint"])
+            open_compatible(request["savepoint"], plan, options)
         if "home" in request:
-            _check_checkpoint(plan, request["home"], request.get("reset_state", ()))
+            _check_checkpoint(plan, request["home"], options)
     except SnapshotError as error:
-        return {"message": error.message, "hint": error.hint}
+        return {"message": error.message, "hint": drop_fresh_hint(error.hint)}
     return None
 
 
-def _check_savepoint(plan: Plan, path: str) -> None:
-    """Check that a savepoint can be resumed. Raises SnapshotError."""
-    from headrace.cli.savepoint_restore import open_compatible
-    from headrace.core.checkpoint.compatibility import RestoreOptions
-
-    open_compatible(path, plan, RestoreOptions())
-
-
-def _check_checkpoint(plan: Plan, home: str, reset_state: Sequence[str]) -> None:
+def _check_checkpoint(plan: Plan, root: str, options: RestoreOptions) -> None:
     """Check that the newest checkpoint of a home can be resumed. Raises SnapshotError."""
-    from headrace.core.checkpoint.compatibility import RestoreOptions, check_compatibility
+    from headrace.core.checkpoint.compatibility import check_compatibility
     from headrace.state.storage.home import Home
     from headrace.state.storage.local_disk import LocalDisk
     from headrace.state.storage.remote.checkpoint_repository import open_repository
 
-    store = open_repository(Home(LocalDisk(), home, str(plan.name))).open_read_only()
+    home = Home(LocalDisk(), root, str(plan.name))
+    store = open_repository(home).open_read_only()
     number = max(store.list_checkpoints(), default=None) if store else None
     if store is not None and number is not None:
-        options = RestoreOptions(frozenset(reset_state))
         check_compatibility(number, store.read_manifest(number), plan, options)
 
 

@@ -70,6 +70,11 @@ class RunLog:
             return str(self.failures[-1]["message"])
         return self.last_line.decode("utf-8", "replace").strip()
 
+    @property
+    def hint(self) -> str:
+        """A hint at how to mend the last failure, if it has one."""
+        return str(self.failures[-1].get("hint", "")) if self.failures else ""
+
     def add(self, event: dict[str, Any]) -> None:
         """Add an event."""
         match event["event"]:

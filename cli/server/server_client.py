@@ -11,7 +11,7 @@ from urllib.parse import quote
 from headrace.cli.control import job_socket
 from headrace.cli.control.client import Document, JobClient, NoAnswer, NotListening, build_refusal
 from headrace.cli.control.job_list import RESUMABLE_STATUSES, JobEntry
-from headrace.cli.control.job_lookup import resolve_job_name
+from headrace.cli.control.job_lookup import format_command, resolve_job_name
 from headrace.cli.errors import Refusal
 from headrace.cli.pipeline_file import DEFAULT_HOME
 from headrace.cli.server.server_folder import SERVER
@@ -91,6 +91,19 @@ class ServerClient:
         error = operation["error"]
         status = 3 if error["code"] == "refused" else 2 if error["code"] == "invalid" else 1
         raise Refusal(error["message"], error["hint"], status)
+
+
+def describe_start(home: Home) -> str:
+    """Return a hint for a job that does not run: its status on its server, and what starts it."""
+    try:
+        job = ServerClient(home.root).fetch_job(home.name)
+    except Refusal:
+        job = {"served": False}
+    if not job["served"]:
+        return "headrace run starts it"
+    command = format_command("restart", home, *["--fresh"] * (job["status"] == "done"))
+    status = ": ".join(filter(None, (job["status"], job["why"])))
+    return f"its status is {status}\n      {command} starts it again"
 
 
 def add_served_jobs(entries: Sequence[JobEntry], root: str) -> list[JobEntry]:

@@ -54,6 +54,15 @@ FRESH_HINT = "--fresh starts from scratch, without state"
 ALLOW_LOST_STATE_HINT = "--allow-lost-state resumes without it"
 
 
+def drop_fresh_hint(hint: str) -> str:
+    """Return the hint of a rejection for a command that cannot start from scratch.
+
+    >>> drop_fresh_hint(f"{ALLOW_LOST_STATE_HINT}; {FRESH_HINT}")
+    '--allow-lost-state resumes without it'
+    """
+    return hint.removesuffix(FRESH_HINT).removesuffix("; ")
+
+
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
     """The options of a restore."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,9 @@ sinks:
   totals_out: {from: totals, files: {path: totals}}
 settings: {checkpoint: {every: 200ms}}
 """
+UNCOUNTED = "".join(
+    line for line in COUNTED.splitlines(True) if not re.search("totals|steps", line)
+)
 
 CALL = "{python: code.py:work, mode: row, returns: {x: bigint}}"
 FAILING = COUNTED.replace("sinks:", f"  failing: {{from: numbers, map: {CALL}}}\nsinks:").replace(
@@ -79,6 +83,11 @@ def test_values_and_dropped_state_are_part_of_an_upgrade(home: ServedFolder) -> 
     home.until_leading()
     home.until_checkpoint("a")
     assert home.run("stop", "a").returncode == 0
+    failed = home.run("restart", "a", "--fresh")
+    assert (failed.returncode, "mode: overwrite replaces it" in failed.stderr) == (1, True)
+    silent = home.run("why", "a")
+    assert (silent.returncode, "its status is failed: " in silent.stderr) == (3, True)
+    assert "headrace restart a " in silent.stderr
     faster = "sources.numbers.generate.rate=2000/s"
     started = home.run("submit", "a.yaml", "--set", faster)
     assert (started.returncode, started.stderr) == (0, "a is started\n")
@@ -99,6 +108,16 @@ def test_values_and_dropped_state_are_part_of_an_upgrade(home: ServedFolder) -> 
     again = home.until_checkpoint("a", job["checkpoint"])
     assert f"--set={faster}" in read_command(again["pid"])
     assert "--reset-state=totals" not in read_command(again["pid"])
+    # A step that the new version lacks leaves state behind; a drained job resumes on request.
+    file.write_text(UNCOUNTED)
+    refused = home.run("upgrade", "a", "a.yaml")
+    assert (refused.returncode, "--allow-lost-state resumes" in refused.stderr) == (3, True)
+    assert "--fresh" not in refused.stderr
+    done = home.run("upgrade", "a", "a.yaml", "--allow-lost-state")
+    assert done.returncode == 0, done.stderr
+    assert home.run("stop", "a", "--drain").returncode == 0
+    resumed = home.run("restart", "a", "--resume-drained")
+    assert (resumed.returncode, "a has resumed from " in resumed.stderr) == (0, True)
 
 
 def test_an_upgrade_that_is_rolled_back_drops_no_state(home: ServedFolder) -> None:

@@ -176,6 +176,10 @@ class SampleSpan:
         since_us = self.history.get_since_us(*key)
         return since_us is not None and self.now.at_us - since_us >= limit_us
 
+    def measure_pause_us(self, *key: Hashable) -> int:
+        """Return for how long a figure has been unchanged, as far as that is known."""
+        return self.now.at_us - (self.history.get_since_us(*key) or self.now.at_us)
+
     def measure_shares(self, subtask: SubtaskStatistics) -> TimeShares:
         """Return the shares of a subtask's time since the earlier sample, or since it began."""
         earlier = self._find_earlier(subtask)

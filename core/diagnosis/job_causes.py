@@ -7,6 +7,7 @@ from itertools import takewhile
 
 from headrace.core.diagnosis.figures import SampleSpan
 from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
+from headrace.core.diagnosis.phrases import format_pause
 
 
 def find_job_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:
@@ -14,13 +15,13 @@ def find_job_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Findi
     now = span.now
     if now.restart_count and not span.is_still(limits.restart_us, "restarts"):
         times = "once" if now.restart_count == 1 else f"{now.restart_count:,} times"
+        pause = format_pause(span.measure_pause_us("restarts"))
         why = f"; the last failure: {now.failure.splitlines()[0]}" if now.failure else ""
         yield Finding(
             "restarts",
             "",
-            f"the job has restarted {times}{why}",
+            f"the job has restarted {times}{pause}{why}",
             "what the failure names; `restart:` in `settings:` says how often and how soon",
-            span.history.get_since_us("restarts"),
         )
     failed = list(takewhile(lambda each: each.is_failed, now.checkpoints))
     if failed:

@@ -10,6 +10,8 @@ from headrace.core.plan import nodes
 from headrace.core.plan.formatting import format_microseconds
 
 MAX_NAMES = 3
+MIN_PAUSE_US = 10_000_000
+"""The shortest time without new ones that a finding names."""
 
 INPUT_SETTINGS = {
     "files": "`path:` of {name} must match the files, and `watch:` reads new ones",
@@ -46,6 +48,15 @@ def format_interval(us: int) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def format_pause(us: int) -> str:
+    """Return the time for which nothing of a kind has happened, if it is not short.
+
+    >>> format_pause(90_500_000), format_pause(9_000_000)
+    (', none in the last 90s', '')
+    """
+    return f", none in the last {format_interval(us)}" if us >= MIN_PAUSE_US else ""
 
 
 def describe_input(source: nodes.Source) -> str:

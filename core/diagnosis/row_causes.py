@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headrace.core.diagnosis.figures import SampleSpan
 from headrace.core.diagnosis.findings import USUAL_GAPS, DiagnosisLimits, Finding
-from headrace.core.diagnosis.phrases import describe_input
+from headrace.core.diagnosis.phrases import describe_input, format_pause
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import format_microseconds
 from headrace.core.plan.layout import get_lookup, get_loop
@@ -155,13 +155,13 @@ def _find_bad_rows(
     if not bad or bad < limits.lost_share * counts.rows_in or isinstance(part, nodes.Sink):
         return
     kind = "source" if isinstance(part, nodes.Source) else "step"
+    pause = format_pause(span.measure_pause_us("bad", part.name))
     fate = "are left out" if part.on_error == "skip" else f"go to {part.on_error}"
     reason = "`columns:` and `format:` say" if kind == "source" else "the code of the step says"
     yield Finding(
         "bad_rows",
         part.name,
-        f"{bad:,} of {counts.rows_in:,} rows are bad and {fate}",
+        f"{bad:,} of {counts.rows_in:,} rows are bad and {fate}{pause}",
         f"`on_error:` of {kind} {part.name}: `{{to: NAME}}` collects them with the reason; "
         f"{reason} what a good row is",
-        span.history.get_since_us("bad", part.name),
     )

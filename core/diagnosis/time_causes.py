@@ -13,6 +13,7 @@ from headrace.core.diagnosis.figures import SampleSpan
 from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
 from headrace.core.diagnosis.phrases import (
     format_interval,
+    format_pause,
     format_watermark,
     join_names,
     suggest_idle,
@@ -285,8 +286,8 @@ def _find_late_rows(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Findi
         yield Finding(
             "late_rows",
             name,
-            f"{late:,} of {counts.rows_in:,} rows were too late for their windows",
+            f"{late:,} of {counts.rows_in:,} rows were too late for their windows"
+            f"{format_pause(span.measure_pause_us('late', name))}",
             f"`watermark: {{delay: ...}}` of {sources or 'the source'}, or `lateness:` and "
             f"`late_to:` of step {name}",
-            span.history.get_since_us("late", name),
         )

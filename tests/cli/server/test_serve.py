@@ -136,6 +136,11 @@ def test_what_another_attempt_cannot_change_is_not_started_again(home: ServedFol
     assert "restarts" not in home.printed()
     ended = home.run("restart", "ends")
     assert (ended.returncode, "--fresh" in ended.stderr) == (3, True)
+    again = home.run("restart", "full")
+    assert (again.returncode, "mode: overwrite replaces it" in again.stderr) == (1, True)
+    asked = home.run("why", "full")
+    assert (asked.returncode, "its status is failed: " in asked.stderr) == (3, True)
+    assert "headrace restart full " in asked.stderr
 
 
 def test_a_failing_job_waits_longer_each_time_and_can_be_stopped_then(home: ServedFolder) -> None:

@@ -154,6 +154,13 @@ def test_late_rows(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, WINDOWS, InMemoryData({"in": {"a": rows}}), 60)
     assert [*found] == ["late_rows n"]
     assert "`watermark: {delay: ...}` of s" in found["late_rows n"].setting
+    assert found["late_rows n"].message.endswith(" for their windows")
+
+
+def test_late_row_after_which_none_was_late(tmp_path: Path) -> None:
+    rows = [*every_second(30)[:-1], at(1), *every_second(70, 30)]
+    found = diagnosed(tmp_path, WINDOWS, InMemoryData({"in": {"a": rows}}), 60)
+    assert found["late_rows n"].message.endswith("for their windows, none in the last 25s")
 
 
 def test_where_that_is_never_true(tmp_path: Path) -> None:

@@ -158,12 +158,14 @@ def build_graph_document(plan: Plan) -> dict[str, Any]:
     """Return the plan as plain data, with the places of parts and edges in a drawing.
 
     parts   as in JSON, each with its task, from 1, its layer and its row
-    edges   as in JSON, each with its kind of rows, whether it is inside a task, and its points
+    edges   as in JSON, each with its kind of rows, whether it is inside a task or leads back to the
+            head of a loop, and its points
     """
     document = _build_document(plan)
     layout = lay_out_graph(
         [str(part.name) for part in plan],
         [(str(edge.producer), str(edge.consumer)) for edge in plan.edges],
+        [number for number, edge in enumerate(plan.edges) if edge.is_feedback],
     )
     chained = {pair for task in plan.tasks for pair in pairwise(task.parts)}
     numbers = {name: at for at, task in enumerate(plan.tasks, 1) for name in task.parts}
@@ -174,6 +176,7 @@ def build_graph_document(plan: Plan) -> dict[str, Any]:
         kind = plan.streams[edge.stream].kind
         shown["changes"] = None if isinstance(kind, Append) else str(kind)
         shown["inside_task"] = (edge.producer, edge.consumer) in chained
+        shown["feedback"] = edge.is_feedback
         shown["points"] = [list(point) for point in path]
     return {**document, "layers": layout.layers, "rows": layout.rows}
 

@@ -1,14 +1,15 @@
 """The layout of a plan's graph in layers, for drawing: rows flow from each layer to the next.
 
 A part's layer is the longest path from a source to it; a source is moved next to its first reader.
-An edge over several layers has a point in each layer between. The order within a layer is that of
-the mean of the neighbours, in sweeps of which the one with the fewest crossings is taken. Then each
-layer's rows come as near to their neighbours as their order allows.
+An edge over several layers has a point in each layer between. A feedback edge, which leads back,
+does not count for the layers, and has a point in each layer from its start to its end. The order
+within a layer is that of the mean of the neighbours, in sweeps of which the one with the fewest
+crossings is taken. Then each layer's rows come as near to their neighbours as their order allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
 
@@ -28,34 +29,41 @@ class GraphLayout:
 
     positions: Mapping[str, tuple[int, float]]
     paths: Sequence[Sequence[tuple[int, float]]]
-    """The points of each edge between its ends."""
+    """The points of each edge between its ends, in the direction of its rows."""
     layers: int
     rows: float
 
 
-def lay_out_graph(parts: Sequence[str], edges: Sequence[tuple[str, str]]) -> GraphLayout:
-    """Lay out an acyclic graph; parts stand before those that read them.
+def lay_out_graph(
+    parts: Sequence[str], edges: Sequence[tuple[str, str]], feedback: Collection[int] = ()
+) -> GraphLayout:
+    """Lay out a graph; parts stand before those that read them, but for edges of these numbers.
 
     >>> layout = lay_out_graph(["a", "b", "c"], [("a", "b"), ("a", "c")])
     >>> layout.positions
     {'a': (0, 0.5), 'b': (1, 0.0), 'c': (1, 1.0)}
     """
-    layers = _assign_layers(parts, edges)
+    forward = [edge for number, edge in enumerate(edges) if number not in feedback]
+    layers = _assign_layers(parts, forward)
     graph = _Layers([[] for _ in range(max(layers.values(), default=-1) + 1)])
     for part in parts:
         graph.orders[layers[part]].append(part)
+    crossed = [range(layers[start] + 1, layers[end]) for start, end in edges]
     for number, (start, end) in enumerate(edges):
-        graph.add_edge(number, start, end, range(layers[start] + 1, layers[end]))
+        if number in feedback:
+            crossed[number] = range(layers[start], layers[end] - 1, -1)
+            graph.add_path([(number, at) for at in reversed(crossed[number])])
+        else:
+            graph.add_path([start, *((number, at) for at in crossed[number]), end])
     graph.sort()
     rows = graph.place()
+    for number in feedback:
+        graph.raise_path(rows, [(number, at) for at in crossed[number]])
     top = min(rows.values(), default=0.0)
     found = {node: round(row - top, 2) for node, row in rows.items()}
     return GraphLayout(
         {part: (layers[part], found[part]) for part in parts},
-        [
-            [(at, found[number, at]) for at in range(layers[start] + 1, layers[end])]
-            for number, (start, end) in enumerate(edges)
-        ],
+        [[(at, found[number, at]) for at in each] for number, each in enumerate(crossed)],
         len(graph.orders),
         round(max(found.values(), default=0.0) + 1, 2),
     )
@@ -81,12 +89,12 @@ class _Layers:
     before: dict[Node, list[Node]] = field(default_factory=dict)
     after: dict[Node, list[Node]] = field(default_factory=dict)
 
-    def add_edge(self, number: int, start: str, end: str, between: range) -> None:
-        """Add an edge, with a point in each layer between its ends."""
-        points: list[Node] = [(number, at) for at in between]
-        for at, point in zip(between, points, strict=True):
-            self.orders[at].append(point)
-        for one, other in pairwise([start, *points, end]):
+    def add_path(self, nodes: Sequence[Node]) -> None:
+        """Add neighbours from layer to layer: parts, and points of an edge, which are new."""
+        for node in nodes:
+            if not isinstance(node, str):
+                self.orders[node[1]].append(node)
+        for one, other in pairwise(nodes):
             self.after.setdefault(one, []).append(other)
             self.before.setdefault(other, []).append(one)
 
@@ -127,6 +135,17 @@ class _Layers:
                 wanted = [_mean(rows, towards.get(node, ()), rows[node]) for node in order]
                 rows |= dict(zip(order, _space_out(order, wanted), strict=True))
         return rows
+
+    def raise_path(self, rows: dict[Node, float], points: Sequence[Node]) -> None:
+        """Move the points of a feedback edge up together, as far as the nodes above them allow."""
+        gaps = []
+        for order in self.orders:
+            offsets = _find_offsets(order)
+            for at, node in enumerate(order[1:], 1):
+                if node in points:
+                    least = offsets[at] - offsets[at - 1]
+                    gaps.append(rows[node] - rows[order[at - 1]] - least)
+        rows |= {point: rows[point] - min(gaps, default=0.0) for point in points}
 
     def _sort_layer(self, at: int, towards: Mapping[Node, Sequence[Node]]) -> None:
         places = {node: float(row) for order in self.orders for row, node in enumerate(order)}

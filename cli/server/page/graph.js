@@ -14,6 +14,8 @@ const MARGIN = 14;
 /** The most subtasks of which each has a bar in a node; of more the mean is shown. */
 const MOST_BARS = 8;
 const LONGEST_LABEL = 17;
+/** How far a feedback edge leads past the parts where it turns. */
+const TURN = 56;
 const EXCHANGES = { forward: "one to one", hash: "by key", rebalance: "in turn", broadcast: "to all" };
 
 export function drawGraph() {
@@ -26,7 +28,8 @@ export function drawGraph() {
     : { x: MARGIN + layer * along, y: MARGIN + row * across });
   const width = isTall ? graph.rows * across : graph.layers * along - size.between;
   const height = isTall ? graph.layers * along - size.between : graph.rows * across;
-  const total = { width: width + 2 * MARGIN, height: height + 2 * MARGIN };
+  const turn = graph.edges.some((edge) => edge.feedback) ? TURN : 0;
+  const total = { width: width + 2 * MARGIN + (isTall ? 0 : turn), height: height + 2 * MARGIN + (isTall ? turn : 0) };
   const held = new Set(findings?.findings.map((each) => each.part));
   return h("div", { class: "panel graph", role: "group", "aria-label": "Graph of the job" },
     h("div", { class: "canvas", style: { width: `${total.width}px`, height: `${total.height}px` } },
@@ -69,18 +72,19 @@ function drawEdge(edge, place, size, isTall) {
     isTall ? { x: from.x + half, y: from.y + size.height } : { x: from.x + size.width, y: from.y + half },
     ...edge.points.flatMap((point) => {
       const { x, y } = place(point);
-      return isTall ? [{ x: x + half, y }, { x: x + half, y: y + size.height }] : [{ x, y: y + half }, { x: x + size.width, y: y + half }];
+      const ends = isTall ? [{ x: x + half, y }, { x: x + half, y: y + size.height }] : [{ x, y: y + half }, { x: x + size.width, y: y + half }];
+      return edge.feedback ? ends.reverse() : ends;
     }),
     isTall ? { x: to.x + half, y: to.y } : { x: to.x, y: to.y + half },
   ];
   const rate = edgeRate(edge, graph, samples);
   const thickness = 1.2 + Math.min(2.6, Math.log10(1 + (rate ?? 0)) * 0.5);
-  const label = points.length === 2 ? points : points.slice(-2);
+  const label = edge.feedback ? points.slice(1, 3) : points.length === 2 ? points : points.slice(-2);
   const middle = { x: (label[0].x + label[1].x) / 2, y: (label[0].y + label[1].y) / 2 };
-  return h("g", { key: `${edge.stream} ${edge.to} ${edge.side ?? 0}`, class: `edge ${edge.exchange} ${edge.inside_task ? "inside" : ""} ${rate ? "" : "still"}` },
+  return h("g", { key: `${edge.stream} ${edge.to} ${edge.side ?? 0}`, class: `edge ${edge.exchange} ${edge.feedback ? "feedback" : ""} ${edge.inside_task ? "inside" : ""} ${rate ? "" : "still"}` },
     h("title", null, describeEdge(edge)),
     h("path", { d: trace(points, isTall), "stroke-width": thickness.toFixed(2) }),
-    h("text", { x: middle.x, y: middle.y - 5 }, state.job.statistics && formatRate(rate)),
+    h("text", { x: middle.x, y: middle.y - 5 }, state.job.statistics && `${edge.feedback ? "↩ " : ""}${formatRate(rate)}`),
     h("text", { class: "exchange", x: middle.x, y: middle.y + 13 }, shorten(describeKey(edge))));
 }
 
@@ -92,6 +96,7 @@ function describeKey(edge) {
 
 function describeEdge(edge) {
   const words = [`${edge.stream} → ${edge.to}`, edge.exchange === "hash" ? `hash by ${edge.key.join(", ") || "no key, all to one subtask"}` : edge.exchange];
+  if (edge.feedback) words.push("back to the head of the loop");
   if (edge.inside_task) words.push("inside a task: a function call");
   if (edge.changes) words.push(edge.changes);
   return words.join("\n");
@@ -101,12 +106,15 @@ function shorten(text) {
   return text.length > LONGEST_LABEL ? `${text.slice(0, LONGEST_LABEL - 1)}…` : text;
 }
 
+/** The path through points. Where it does not get on to another layer it turns: a feedback edge at its ends. */
 function trace([first, ...others], isTall) {
   let path = `M${first.x} ${first.y}`, last = first;
+  const axis = isTall ? "y" : "x";
   others.forEach((point, at) => {
+    const turn = last[axis] === point[axis] ? (at ? -TURN : TURN) : 0, middle = (last[axis] + point[axis]) / 2 + turn;
     if (at % 2) path += `L${point.x} ${point.y}`;
-    else if (isTall) path += `C${last.x} ${(last.y + point.y) / 2} ${point.x} ${(last.y + point.y) / 2} ${point.x} ${point.y}`;
-    else path += `C${(last.x + point.x) / 2} ${last.y} ${(last.x + point.x) / 2} ${point.y} ${point.x} ${point.y}`;
+    else if (isTall) path += `C${last.x} ${middle} ${point.x} ${middle} ${point.x} ${point.y}`;
+    else path += `C${middle} ${last.y} ${middle} ${point.y} ${point.x} ${point.y}`;
     last = point;
   });
   return path;
@@ -116,5 +124,10 @@ function drawLegend(graph) {
   const kinds = [...new Set(graph.edges.map((edge) => edge.exchange))];
   return h("div", { class: "legend" },
     state.job.statistics && [["busy", "busy"], ["hot", "busy most of the time"], ["backpressured", "backpressured"], ["idle", "idle"]].map(([kind, text]) => h("span", null, h("i", { class: kind }), text)),
-    kinds.map((kind) => h("span", null, h("svg", { width: "26", height: "8", "aria-hidden": "true" }, h("g", { class: `edge ${kind}` }, h("path", { d: "M1 4H25", "stroke-width": "1.6" }))), `${kind}: ${EXCHANGES[kind]}`)));
+    kinds.map((kind) => drawLegendEdge(kind, `${kind}: ${EXCHANGES[kind]}`)),
+    graph.edges.some((edge) => edge.feedback) && drawLegendEdge("feedback", "back to the head of the loop"));
+}
+
+function drawLegendEdge(kind, text) {
+  return h("span", null, h("svg", { width: "26", height: "8", "aria-hidden": "true" }, h("g", { class: `edge ${kind}` }, h("path", { d: "M1 4H25", "stroke-width": "1.6" }))), text);
 }

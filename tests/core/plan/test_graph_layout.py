@@ -7,7 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.cli.pipeline_file import check_pipeline
+from headrace.core.plan.explain import build_graph_document
 from headrace.core.plan.graph_layout import lay_out_graph
+from tests.support.paths import ROOT
 
 
 @st.composite
@@ -48,6 +51,23 @@ def test_a_long_edge_passes_beside_the_parts_between() -> None:
     ((layer, row),) = layout.paths[2]
     assert layer == layout.positions["b"][0] == 1
     assert abs(row - layout.positions["b"][1]) >= 0.74
+
+
+def test_a_feedback_edge_leads_back_beside_the_parts_of_its_loop() -> None:
+    edges = [("a", "head"), ("head", "body"), ("body", "last"), ("last", "head")]
+    layout = lay_out_graph(["a", "head", "body", "last"], edges, feedback=[3])
+    assert [layout.positions[name][0] for name in ("a", "head", "body", "last")] == [0, 1, 2, 3]
+    assert [layer for layer, _ in layout.paths[3]] == [3, 2, 1]
+    for (_, row), name in zip(layout.paths[3], ("last", "body", "head"), strict=True):
+        assert abs(row - layout.positions[name][1]) >= 0.74
+
+
+def test_the_graph_of_a_loop_has_its_feedback_edge() -> None:
+    plan = check_pipeline(str(ROOT / "configs" / "loops" / "retry.yaml"), ()).plan
+    assert plan is not None
+    edges = build_graph_document(plan)["edges"]
+    (back,) = [edge for edge in edges if edge["feedback"]]
+    assert (back["from"], back["to"]) == ("waited", "tries")
 
 
 def test_a_source_stands_next_to_its_first_reader() -> None:

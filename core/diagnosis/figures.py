@@ -156,6 +156,18 @@ def _list_values(figures: JobFigures) -> Iterator[tuple[Hashable, object, int, i
             yield ("split_watermark", source, split.name), split.watermark_us, 0, None
 
 
+def find_parts_before(plan: nodes.Plan, part: str) -> set[str]:
+    """Return the parts from which rows reach a part, and the part."""
+    reached, names = {part}, [part]
+    while names:
+        name = names.pop()
+        for edge in plan.edges:
+            if edge.consumer == name and edge.producer not in reached:
+                reached.add(edge.producer)
+                names.append(edge.producer)
+    return reached
+
+
 @dataclass(slots=True)
 class SampleSpan:
     """The time between two samples of a job, and what is known of the time before."""

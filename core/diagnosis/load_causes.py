@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from headrace.core.diagnosis.figures import SampleSpan
 from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
+from headrace.core.diagnosis.phrases import describe_clause
 from headrace.core.plan import nodes
 from headrace.core.worker.report import SubtaskStatistics
 
@@ -87,7 +88,8 @@ def _is_queue_full(subtask: SubtaskStatistics) -> bool:
 def _suggest_parallelism(part: nodes.PlanPart) -> str:
     """Return the settings that give a part more subtasks or processors."""
     kind = "sink" if isinstance(part, nodes.Sink) else "step"
-    more = f"`parallelism: {2 * part.parallelism}` of {kind} {part.name}"
+    # Parts of a query, as in cities@placed, have the parallelism of their step.
+    more = f"`parallelism: {2 * part.parallelism}` of {kind} {part.name.partition('@')[0]}"
     if isinstance(part, nodes.Sink):
         return f"{more}, or a faster {part.connector}"
     return f"{more}, and `workers:` in `settings:` for more processors"
@@ -101,7 +103,7 @@ def _find_skew(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:
         subtasks = span.now.list_subtasks(name)
         if name not in keyed or not subtasks:
             continue
-        rows = {each.id.index: span.count_rows_in(each, name) for each in subtasks}
+        rows = {each.id.index: _count_given_rows(span, each, name) for each in subtasks}
         total, most = sum(rows.values()), max(subtasks, key=lambda each: rows[each.id.index])
         share = rows[most.id.index] / total if total else 0.0
         if total < limits.min_skew_rows or share < min(MAX_FAIR_SHARE, 2 / len(subtasks)):
@@ -112,13 +114,19 @@ def _find_skew(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Finding]:
             yield Finding("skew", name, *_describe_skew(name, found, has_key=bool(keyed[name])))
 
 
+def _count_given_rows(span: SampleSpan, subtask: SubtaskStatistics, part: str) -> int:
+    """Return how many rows a subtask was given of late: others may not have had their turn yet."""
+    return span.count_rows_in(subtask, part) + (subtask.queue.rows if subtask.queue else 0)
+
+
 def _describe_skew(name: str, found: str, *, has_key: bool) -> tuple[str, str]:
     """Return the message and the setting of a skew; `found` has its figures."""
+    clause = describe_clause("key", name)
     if not has_key:
         message = f"{found}, since the step has no key, and is full"
-        return message, f"`key:` of {name} divides the rows; without one, `parallelism: 1` suffices"
+        return message, f"{clause} divides the rows; without one, `parallelism: 1` suffices"
     setting = (
-        f"`key:` of {name}: few values have most rows; add a column that divides them, and "
-        "aggregate the parts in a second step"
+        f"{clause}: few values have most rows; add a column that divides them, and aggregate the "
+        "parts in a second step"
     )
     return f"{found} and is full, the others wait", setting

@@ -59,6 +59,21 @@ def format_pause(us: int) -> str:
     return f", none in the last {format_interval(us)}" if us >= MIN_PAUSE_US else ""
 
 
+def describe_clause(clause: str, step: str) -> str:
+    """Return where a clause of a step stands; that of a query's part, as in cities@placed, in SQL.
+
+    >>> describe_clause("where", "large"), describe_clause("key", "customers@retract")
+    ('`where:` of step large', '`key:` of step customers')
+    >>> describe_clause("key", "cities@placed")
+    '`group by` or `on` of placed in `sql:` of step cities'
+    """
+    own, _, query = step.removesuffix("@retract").removesuffix("@upsert").partition("@")
+    if not query:
+        return f"`{clause}:` of step {own}"
+    words = "`group by` or `on`" if clause == "key" else f"`{clause}`"
+    return f"{words} of {query} in `sql:` of step {own}"
+
+
 def describe_input(source: nodes.Source) -> str:
     """Return the settings that say what a source reads."""
     text = INPUT_SETTINGS.get(

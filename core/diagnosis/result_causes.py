@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from headrace.core.diagnosis.figures import SampleSpan
 from headrace.core.diagnosis.findings import USUAL_GAPS, Cause, DiagnosisLimits, Finding
-from headrace.core.diagnosis.phrases import join_names
+from headrace.core.diagnosis.phrases import describe_clause, format_watermark, join_names
 from headrace.core.plan import nodes
+from headrace.core.plan.formatting import format_microseconds
 from headrace.core.plan.layout import get_keyed_operation, get_lookup, get_two_input_operation
 from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Cumulate, Slide, Tumble, Window
@@ -31,7 +32,10 @@ def find_result_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Fi
         if not dropped:
             continue
         last = f"the last {dropped:,} rows" if counts.rows_out else f"the {dropped:,} rows"
-        for find in (_find_empty_where, _find_empty_having, _find_unmatched, _find_missed):
+        for find in (
+            *(_find_empty_where, _find_empty_having, _find_unmatched),
+            *(_find_missed, _find_missing_matches),
+        ):
             yield from find(span, step, counts, last)
 
 
@@ -70,7 +74,7 @@ def _find_empty_where(
         return  # rows passed the condition, and wait in its state
     message = f"none of {last} passed {join_names(conditions)}"
     yield _build_finding(
-        span, "where_passes_nothing", step.name, message, f"`where:` of step {step.name}"
+        span, "where_passes_nothing", step.name, message, describe_clause("where", step.name)
     )
 
 
@@ -98,7 +102,7 @@ def _find_empty_having(
         return
     message = f"no result of {last} passed `having: {keyed.having.text}`"
     yield _build_finding(
-        span, "having_passes_nothing", step.name, message, f"`having:` of step {step.name}"
+        span, "having_passes_nothing", step.name, message, describe_clause("having", step.name)
     )
 
 
@@ -144,6 +148,29 @@ def _find_unmatched(
     sides = " and ".join(f"{names} ({rows:,} rows)" for names, rows in inputs)
     message = f"none of {last} found a match on `{join.text}`; it reads {sides}"
     setting = f"`on:`{MATCH_CLAUSES.get(type(join.matching), '')} of step {step.name}"
+    yield _build_finding(span, "nothing_matches", step.name, message, setting)
+
+
+def _find_missing_matches(
+    span: SampleSpan, step: nodes.Step, counts: PartCounts, last: str
+) -> Iterator[Finding]:
+    """Yield a `match` whose pattern no rows complete, or which waits until `within` has passed."""
+    match = get_keyed_operation(step)
+    passed_us = _measure_passed_us(span, step.name)
+    if not isinstance(match, nodes.Match) or not passed_us:
+        return
+    within_us = match.within_us or 0
+    if passed_us < within_us and match.pattern.last_negation is not None:
+        message = (
+            f"`{match.pattern}` is complete {format_microseconds(within_us)} after its first row; "
+            f"the watermark is at {format_watermark(counts.watermark_us)}"
+        )
+        yield _build_finding(
+            span, "windows_wait", step.name, message, f"`within:` of step {step.name}"
+        )
+        return
+    message = f"none of {last} completed the pattern `{match.pattern}`"
+    setting = f"`pattern:`, `define:` and `within:` of step {step.name}"
     yield _build_finding(span, "nothing_matches", step.name, message, setting)
 
 

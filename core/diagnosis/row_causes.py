@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.core.diagnosis.figures import SampleSpan
+from headrace.core.diagnosis.figures import SampleSpan, find_parts_before
 from headrace.core.diagnosis.findings import USUAL_GAPS, DiagnosisLimits, Finding
 from headrace.core.diagnosis.phrases import describe_input, format_pause
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import format_microseconds
 from headrace.core.plan.layout import get_lookup, get_loop
+from headrace.core.plan.loop_bodies import find_loop_bodies
 from headrace.core.worker.report import SubtaskStatistics
 from headrace.core.worker.statistics import PartCounts
 
@@ -43,6 +44,8 @@ def _find_missing_rows(
     usual_us = read_us // counts.rows_in if counts.rows_in else 0
     if not span.is_still(max(limits.still_us, USUAL_GAPS * usual_us), "rows_in", source.name):
         return
+    if counts.rows_in and _is_output_of_others(span, limits, source.name):
+        return
     known = list(span.now.list_splits(source.name))
     splits = [each for each in known if not each.is_ended]
     unread = sum(each.unread_records or 0 for each in splits)
@@ -66,6 +69,25 @@ def _find_missing_rows(
     )
 
 
+def _is_output_of_others(span: SampleSpan, limits: DiagnosisLimits, source: str) -> bool:
+    """Whether a sink of a source without new rows goes on, because of other sources.
+
+    So does that of a join with a table that seldom changes.
+    """
+    plan, history = span.now.plan, span.history
+    since_us = history.get_since_us("rows_in", source) or 0
+    for sink in plan:
+        written_us = history.get_since_us("rows_in", sink.name) or 0
+        if not isinstance(sink, nodes.Sink) or written_us - since_us < limits.still_us:
+            continue
+        before = find_parts_before(plan, sink.name)
+        sources = [e.name for e in plan if isinstance(e, nodes.Source) and e.name in before]
+        moving = [e for e in sources if not span.is_still(limits.still_us, "rows_in", e)]
+        if source in sources and moving:
+            return True
+    return False
+
+
 def _count_splits(count: int) -> str:
     return "split is" if count == 1 else f"{count} splits are"
 
@@ -79,12 +101,13 @@ def _find_subtasks_without_splits(span: SampleSpan, source: nodes.Source) -> Ite
     subtasks = span.now.list_subtasks(source.name)
     empty = [each for each in subtasks if each.splits == ()]
     splits = list(span.now.list_splits(source.name))
-    if not empty or not splits or all(each.is_ended for each in subtasks if each.splits):
+    if not empty or all(each.is_ended for each in splits):
         return
+    has = "has" if len(empty) == 1 else "have"
     yield Finding(
         "subtasks_without_splits",
         source.name,
-        f"{len(empty)} of {len(subtasks)} subtasks have no split to read: there "
+        f"{len(empty)} of {len(subtasks)} subtasks {has} no split to read: there "
         f"{'is 1 split' if len(splits) == 1 else f'are {len(splits)} splits'}",
         f"more splits in the input of {source.name}, or `parallelism: {len(splits)}` in "
         "`settings:` and more for slow steps",
@@ -95,24 +118,26 @@ def _find_endless_loop(
     span: SampleSpan, limits: DiagnosisLimits, head: nodes.Step
 ) -> Iterator[Finding]:
     """Yield a loop in which rows go round, though no row has entered or left for a while."""
-    if get_loop(head) is None or span.is_still(limits.still_us, "rows_in", head.name):
+    loop, name = get_loop(head), head.name
+    if loop is None or span.is_still(limits.still_us, "rows_in", name):
         return
-    edges = [edge for edge in span.now.plan.edges if not edge.is_feedback]
-    before = [edge.producer for edge in edges if edge.consumer == head.name]
-    after = [edge.consumer for edge in edges if edge.stream == head.name]
-    if not all(span.is_still(limits.still_us, "rows_out", name) for name in before):
+    inside = {name, *find_loop_bodies(span.now.plan)[name]}
+    crossing = [e for e in span.now.plan.edges if (e.producer in inside) != (e.consumer in inside)]
+    before = [edge.producer for edge in crossing if edge.consumer in inside]
+    figures = [("rows_out", each) for each in before]
+    figures += [("rows_in", edge.consumer) for edge in crossing if edge.producer in inside]
+    rows = sum(span.count_rows_in(each, name) for each in span.now.list_subtasks(name))
+    if not rows or not all(span.is_still(limits.still_us, *each) for each in figures):
         return
-    if not all(span.is_still(limits.still_us, "rows_in", name) for name in after):
-        return
-    rows = sum(span.count_rows_in(each, head.name) for each in span.now.list_subtasks(head.name))
-    if rows:
-        yield Finding(
-            "rows_go_round",
-            head.name,
-            f"{rows:,} rows came back of late, but none has left the loop, and none has entered it",
-            f"`until:` of step {head.name}; with `max_rounds:` no row goes round for ever",
-            span.history.get_since_us("rows_out", before[0]),
-        )
+    if loop.table is None:
+        why = "none has left the loop, and none has entered it"
+        setting = f"`until:` of step {name}; with `max_rounds:` no row goes round for ever"
+    else:
+        why = "the table leaves the loop after the last round"
+        setting = f"`rounds: {loop.table.count}` and `until:` of step {name}"
+    message = f"{rows:,} rows came back of late, but {why}"
+    since_us = span.history.get_since_us("rows_out", before[0])
+    yield Finding("rows_go_round", name, message, setting, since_us)
 
 
 def _find_lookup_causes(
@@ -156,12 +181,17 @@ def _find_bad_rows(
         return
     kind = "source" if isinstance(part, nodes.Source) else "step"
     pause = format_pause(span.measure_pause_us("bad", part.name))
-    fate = "are left out" if part.on_error == "skip" else f"go to {part.on_error}"
+    if part.on_error == "skip":
+        fate, setting = (
+            "are left out",
+            f"`on_error:` of {kind} {part.name}: `{{to: NAME}}` collects",
+        )
+    else:
+        fate, setting = f"go to {part.on_error}", f"{part.on_error} has"
     reason = "`columns:` and `format:` say" if kind == "source" else "the code of the step says"
     yield Finding(
         "bad_rows",
         part.name,
         f"{bad:,} of {counts.rows_in:,} rows are bad and {fate}{pause}",
-        f"`on_error:` of {kind} {part.name}: `{{to: NAME}}` collects them with the reason; "
-        f"{reason} what a good row is",
+        f"{setting} them with the reason; {reason} what a good row is",
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from headrace.core.diagnosis.figures import SampleSpan
+from headrace.core.diagnosis.figures import SampleSpan, find_parts_before
 from headrace.core.diagnosis.findings import DiagnosisLimits, Finding
 from headrace.core.diagnosis.phrases import (
     format_interval,
@@ -58,13 +58,7 @@ def find_time_causes(span: SampleSpan, limits: DiagnosisLimits) -> Iterator[Find
 
 def list_sources_before(plan: nodes.Plan, part: str) -> list[nodes.Source]:
     """Return the sources with event time from which rows reach a part, in the plan's order."""
-    reached, names = {part}, [part]
-    while names:
-        name = names.pop()
-        for edge in plan.edges:
-            if edge.consumer == name and edge.producer not in reached:
-                reached.add(edge.producer)
-                names.append(edge.producer)
+    reached = find_parts_before(plan, part)
     return [
         each
         for each in plan

@@ -146,6 +146,12 @@ class Pattern:
         return tuple(part.name for part in self.walk() if isinstance(part, Negation))
 
     @property
+    def last_negation(self) -> Negation | None:
+        """A negation at the end of the pattern."""
+        last = (sequence.elements[-1].part for sequence in self.alternatives)
+        return next((part for part in last if isinstance(part, Negation)), None)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All variables, each with a condition, in the order of the text."""
         return tuple(part.name for part in self.walk() if not isinstance(part, Group))

@@ -19,7 +19,7 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.patterns.automaton import END, NO_VARIABLE, Automaton, build_automaton
 from headrace.core.patterns.parser import parse_pattern
-from headrace.core.patterns.pattern import Group, Negation, Pattern, Variable
+from headrace.core.patterns.pattern import Group, Pattern, Variable
 from headrace.core.pipeline.clauses.match import MatchClause, Skip
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import KnownColumns, PlanProblems
@@ -122,7 +122,7 @@ class MatchBuilder:
         """Report what needs `within`, and warn of runs that may wait for ever."""
         if self.written.within is not None:
             return
-        negated = _find_last_negation(pattern)
+        negated = pattern.last_negation
         if negated is not None:
             message = f'pattern: "{negated}" at the end needs within'
             hint = f"it says how long no such row may come, {WITHIN_HINT}"
@@ -239,12 +239,6 @@ def _list_expressions(typed: AggregateExpression) -> Iterator[TypedExpression]:
     yield typed.finish
     for call in typed.calls:
         yield from (each.typed for each in call.all_inputs)
-
-
-def _find_last_negation(pattern: Pattern) -> Negation | None:
-    """Return a negation at the end of the pattern."""
-    last = (sequence.elements[-1].part for sequence in pattern.alternatives)
-    return next((part for part in last if isinstance(part, Negation)), None)
 
 
 def _grows_for_ever(automaton: Automaton) -> bool:

@@ -183,7 +183,7 @@ def end_all(processes: Iterable[subprocess.Popen[Any]]) -> None:
         ("where", "where_passes_nothing", "large", "`where:` of step large"),
         ("failing", "restarts", None, "`restart:` in `settings:`"),
         ("unmarked", "watermark_stands_still", "numbers", "`watermark: {from: ...}` of source"),
-        ("skewed", "skew", "slow", "`key:` of slow"),
+        ("skewed", "skew", "slow", "`key:` of step slow"),
         ("unread", "backpressure", "out", "`parallelism: 2` of sink out"),
         ("unanswered", "lookup_waits", "named", "`timeout: 1s`, `retries: 50`"),
         ("unsaved", "checkpoints_fail", None, "`timeout:`"),

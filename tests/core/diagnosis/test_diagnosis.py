@@ -224,6 +224,17 @@ def test_splits_that_are_read_to_the_end_while_others_are_awaited(tmp_path: Path
     assert "no row after the first 3; its split is read to the end" in found["no_rows s"].message
 
 
+def test_table_that_seldom_changes_while_rows_go_on(tmp_path: Path) -> None:
+    text = f"""{SOURCE}
+  names: {{memory: {{data: t}}, schema: {{key: bigint}}}}
+steps:
+  named: {{join: {{left: s, right: names, on: s.key = names.key}}, select: {{x: s.x}}}}
+sinks: {{out: {{from: named, memory: {{data: out}}}}}}
+"""
+    memory = InMemoryData({"in": {"a": every_second(100)}, "t": {"b": every_second(7)}})
+    assert diagnosed(tmp_path, text, memory, 60) == {}
+
+
 def keyed_chunks(keys: Sequence[int]) -> list[MemoryEvent]:
     """Return chunks of ten rows without pauses between them."""
     one = [at(0, key) for key in keys]
@@ -240,7 +251,7 @@ sinks: {{out: {{from: n, memory: {{data: out}}, parallelism: 4}}}}
     found = diagnosed(tmp_path, text, memory, 30, ChannelBounds(rows=10))
     assert [*found] == ["skew n"]
     assert "of 4 gets 9" in found["skew n"].message
-    assert "`key:` of n" in found["skew n"].setting
+    assert "`key:` of step n" in found["skew n"].setting
 
 
 def test_step_without_a_key_at_a_higher_parallelism(tmp_path: Path) -> None:
@@ -400,9 +411,7 @@ class Wait(Process):
 """
 
 
-def test_rows_that_never_leave_a_loop(tmp_path: Path) -> None:
-    (tmp_path / "wait.py").write_text(WAIT)
-    text = f"""{SOURCE}
+LOOP = f"""{SOURCE}
 steps:
   entered: {{from: s, select: [key, x]}}
   tries: {{iterate: {{from: entered, until: x > 5, feedback: once}}}}
@@ -412,7 +421,18 @@ steps:
     process: {{python: wait.py:Wait, order: arrival, returns: {{key: bigint, x: bigint}}}}
 sinks: {{out: {{from: tries, memory: {{data: out}}}}}}
 """
-    found = diagnosed(tmp_path, text, InMemoryData({"in": {"a": every_second(5)}}), 60)
+
+
+def test_rows_that_never_leave_a_loop(tmp_path: Path) -> None:
+    (tmp_path / "wait.py").write_text(WAIT)
+    found = diagnosed(tmp_path, LOOP, InMemoryData({"in": {"a": every_second(5)}}), 60)
     finding = found["rows_go_round tries"]
     assert "none has left the loop, and none has entered it" in finding.message
     assert "`until:` of step tries" in finding.setting
+
+
+def test_rows_that_leave_a_loop_from_inside(tmp_path: Path) -> None:
+    (tmp_path / "wait.py").write_text(WAIT)
+    text = LOOP.replace("{from: tries, memory", "{from: once, memory")
+    found = diagnosed(tmp_path, text, InMemoryData({"in": {"a": every_second(5)}}), 60)
+    assert not any(name.startswith("rows_go_round") for name in found)

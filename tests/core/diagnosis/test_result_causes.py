@@ -10,7 +10,14 @@ import pytest
 from headrace.connectors.memory import InMemoryData
 from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.diagnosis.findings import Finding
-from tests.core.diagnosis.test_diagnosis import LOOKUP, NAMES, WINDOWS, diagnosed, every_second
+from tests.core.diagnosis.test_diagnosis import (
+    LOOKUP,
+    NAMES,
+    SOURCE,
+    WINDOWS,
+    diagnosed,
+    every_second,
+)
 
 HAVING = "aggregate: {n: count(*)}, having: n > 99"
 
@@ -90,3 +97,31 @@ def test_lookup_that_knows_no_row(tmp_path: Path) -> None:
     assert [*found] == ["nothing_matches named"]
     assert "`on_miss: null`" in found["nothing_matches named"].setting
     assert diagnosed(tmp_path, text.replace("drop", "null"), memory, 30) == {}
+
+
+def matched(folder: Path, pattern: str, within: str) -> dict[str, Finding]:
+    """Return the findings on a pattern over a row each second, whose x is always 1."""
+    text = f"""{SOURCE}
+steps:
+  m:
+    from: s
+    key: key
+    match: {{pattern: {pattern}, define: {{b: x > 1}}, within: {within}, emit: {{n: count(*)}}}}
+sinks: {{out: {{from: m, memory: {{data: out}}}}}}
+"""
+    return diagnosed(folder, text, InMemoryData({"in": {"a": every_second(100)}}), 60)
+
+
+def test_pattern_that_no_rows_complete(tmp_path: Path) -> None:
+    found = matched(tmp_path, "a b", "10s")
+    assert [*found] == ["nothing_matches m"]
+    assert "60 rows completed the pattern `a b`" in found["nothing_matches m"].message
+    assert "`define:`" in found["nothing_matches m"].setting
+    assert matched(tmp_path, "a b?", "10s") == {}
+
+
+def test_pattern_that_waits_for_its_time_to_pass(tmp_path: Path) -> None:
+    found = matched(tmp_path, "a -> not b", "1h")
+    assert [*found] == ["windows_wait m"]
+    assert "`a -> not b` is complete 1h after its first row" in found["windows_wait m"].message
+    assert found["windows_wait m"].setting == "`within:` of step m"

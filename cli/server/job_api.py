@@ -296,6 +296,8 @@ class JobApi:
         served = describe_job(job)
         if job.process is not None and entry is not None:
             served = {key: served[key] for key in served if key not in ("status", "why")}
+            # A job that does not answer in time has not said its process.
+            found["pid"] = found.get("pid") or job.process.pid
         return {**found, **served, "served": True, "changed": self.files.is_changed(job.record)}
 
     def _find_folder(self, name: str) -> str:

@@ -33,7 +33,7 @@ export function drawJob() {
   return [
     h("div", { class: "head" },
       h("h1", { class: "mono" }, name), drawStatus(about),
-      about.pid != null && h("span", { class: "muted" }, `up ${formatDuration(Math.floor(about.uptime_s ?? 0))}`),
+      about.uptime_s != null && h("span", { class: "muted" }, `up ${formatDuration(Math.floor(about.uptime_s))}`),
       about.attempt > 1 && h("span", { class: "muted" }, `attempt ${about.attempt}`),
       h("span", { class: "spring" }),
       role === "owner" && drawActions(about)),

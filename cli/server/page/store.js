@@ -120,7 +120,7 @@ function takeJobs(found) {
   Object.assign(state, { jobs: found.jobs, files: found.files });
   const now = openJob();
   const isOther = before?.generation !== now?.generation || before?.pid !== now?.pid || before?.attempt !== now?.attempt;
-  if (isOther) Object.assign(state.job, { graph: null, lastRun: null });
+  if (isOther && now?.status !== "silent") Object.assign(state.job, { graph: null, lastRun: null });
   if (now?.pid == null) Object.assign(state.job, { statistics: null, findings: null });
 }
 

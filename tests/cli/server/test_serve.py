@@ -58,6 +58,9 @@ def test_a_killed_job_is_started_again_and_no_row_is_lost(home: ServedFolder) ->
     home.write("a")
     server = home.start()
     job = home.until_checkpoint("a")
+    os.kill(job["pid"], signal.SIGSTOP)
+    silent = home.client.fetch_job("a")
+    assert (silent["status"], silent["pid"]) == ("silent", job["pid"])
     os.kill(job["pid"], signal.SIGKILL)
     again = home.until_checkpoint("a", job["checkpoint"])
     assert again["pid"] != job["pid"]

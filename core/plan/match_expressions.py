@@ -1,7 +1,8 @@
 """Conditions of variables and columns of matches, rewritten as aggregates over matched rows.
 
 `up.price` becomes `last(price) filter (where __variable = 'up')`, and `count(up)` counts those
-rows. The columns of the tested row stay as they are: they are the key of such a group.
+rows; without a variable, as in `last(price)`, an aggregate is over all matched rows. The columns of
+the tested row stay as they are: they are the key of such a group.
 
 Tests: tests/core/plan/test_matches.py.
 """
@@ -25,7 +26,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
 
-MATCH_FUNCTIONS = ("first", "last", "count", "sum", "min", "max", "avg")
+MATCH_FUNCTIONS = ("first", "last", "count", "sum", "min", "max", "avg", "collect_list")
 """The aggregates over the rows of a variable."""
 ROW_FUNCTION_HINTS: Mapping[str, str] = {
     **dict.fromkeys(("prev", "lag"), "a.price is that of the last row of a before the tested one"),
@@ -131,9 +132,11 @@ class _ReferenceWriter:
         span: Span,
         name: str,
         arguments: tuple[syntax_tree.SyntaxNode, ...],
-        variable: str,
+        variable: str | None,
     ) -> syntax_tree.CallNode:
-        """Return the call of an aggregate over the rows of a variable."""
+        """Return the call of an aggregate over the rows of a variable; None: over all rows."""
+        if variable is None:
+            return syntax_tree.CallNode(span, name, span, arguments)
         sides = (syntax_tree.Name(span, VARIABLE), syntax_tree.Literal(span, variable, STRING))
         condition = syntax_tree.CallNode(span, "=", span, sides)
         return syntax_tree.CallNode(span, name, span, arguments, filter=condition)
@@ -179,16 +182,25 @@ class _ReferenceWriter:
         branches = (has_rows, call, self.rewrite(default))
         return syntax_tree.CallNode(node.span, "if", node.span, branches)
 
-    def _find_variable(self, node: syntax_tree.CallNode, value: syntax_tree.SyntaxNode) -> str:
-        """Return the one variable whose rows an argument reads. Raises ExpressionError."""
-        found = dict[str, syntax_tree.SyntaxNode]()
+    def _find_variable(
+        self, node: syntax_tree.CallNode, value: syntax_tree.SyntaxNode
+    ) -> str | None:
+        """Return the one variable whose rows an argument reads; None if it reads those of all.
+
+        Raises ExpressionError.
+        """
+        found, columns = dict[str, syntax_tree.Name](), list[syntax_tree.Name]()
         for name in syntax_tree.find_free_names(value):
             if name.name in self.variables:
                 found.setdefault(name.name, name)
             elif name.name in self.known.schema:
-                message = f'{node.name}: "{name.name}" is a column of no variable'
-                hint = f"write {next(iter(self.variables), 'a')}.{name.name}"
-                raise ExpressionError(message, name.span, hint)
+                columns.append(name)
+        if found and columns:
+            message = f'{node.name}: "{columns[0].name}" is a column of no variable'
+            hint = f"write {next(iter(found))}.{columns[0].name}"
+            raise ExpressionError(message, columns[0].span, hint)
+        if columns:
+            return None
         if len(found) > 1:
             names = " and ".join(found)
             message = f"{node.name} is over the rows of one variable, got {names}"
@@ -207,9 +219,9 @@ class _ReferenceWriter:
 
 
 def _drop_variable(
-    variable: str, node: syntax_tree.SyntaxNode, bound: frozenset[str]
+    variable: str | None, node: syntax_tree.SyntaxNode, bound: frozenset[str]
 ) -> syntax_tree.SyntaxNode | None:
-    """Return the column c for `x.c`, for one variable x."""
+    """Return the column c for `x.c`, for one variable x; None: there is none."""
     match node:
         case syntax_tree.Member(base=syntax_tree.Name(name=name)) if (
             name == variable and name not in bound

@@ -129,12 +129,13 @@ def _get_value(at: int, history: History | None, row: Row) -> Any:
 def _build_reference(call: AggregateCall, columns: MatchedRowColumns) -> ValueFunction | None:
     """Return the value of `first`, `last` or `count`; None for other calls."""
     function = call.name.removeprefix("__").partition("(")[0]
-    positions: frozenset[int] | None = None
+    variable = None
     if call.condition is not None:
-        positions = columns.find_positions(find_filter_variable(call.condition.typed))
+        variable = find_filter_variable(call.condition.typed)
+    positions = columns.find_positions(variable)
     if function == "count" and not call.inputs:
         return partial(_count_rows, positions)
-    if len(call.inputs) != 1 or positions is None:
+    if len(call.inputs) != 1:
         return None
     match call.inputs[0].typed:
         case ColumnReference(name=name) if name in columns.places:
@@ -146,11 +147,11 @@ def _build_reference(call: AggregateCall, columns: MatchedRowColumns) -> ValueFu
     return None
 
 
-def _count_rows(positions: frozenset[int] | None, history: History | None, row: Row) -> int:
+def _count_rows(positions: frozenset[int], history: History | None, row: Row) -> int:
     count = 0
     while history is not None:
         history, position, _ = history
-        count += positions is None or position in positions
+        count += position in positions
     return count
 
 

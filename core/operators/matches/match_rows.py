@@ -29,10 +29,11 @@ class MatchedRowColumns:
         self._names = automaton.names
         self._variables = automaton.variables
 
-    def find_positions(self, variable: str) -> frozenset[int]:
-        """Return the positions of a variable."""
-        number = self._names.index(variable)
-        return frozenset(at for at, each in enumerate(self._variables) if each == number)
+    def find_positions(self, variable: str | None) -> frozenset[int]:
+        """Return the positions of a variable; None: all of them."""
+        number = None if variable is None else self._names.index(variable)
+        found = enumerate(self._variables)
+        return frozenset(at for at, each in found if number in (None, each))
 
     def get_variable(self, position: int) -> str:
         """Return the variable of a position."""

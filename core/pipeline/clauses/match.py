@@ -107,7 +107,7 @@ class MatchClause(DocumentModel):
         None,
         description="The columns of a match after the key, `match_start` and `match_end`: values "
         "of variables, as `a.price` (the last one), or `first`, `last`, `count`, `sum`, `min`, "
-        "`max` and `avg`.",
+        "`max`, `avg` and `collect_list`, of a variable or of all rows.",
     )
     all_rows: Flag = Field(
         False,

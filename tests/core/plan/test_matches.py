@@ -50,6 +50,14 @@ def test_a_match_has_its_key_its_bounds_and_what_is_emitted(tmp_path: Path) -> N
     assert condition.is_crossed and condition.references == {"a"}
 
 
+def test_an_aggregate_without_a_variable_is_over_all_rows(tmp_path: Path) -> None:
+    text = pipeline("pattern: a b, define: {b: id > last(id)}, emit: {n: sum(id), p: last(price)}")
+    match = match_of(tmp_path, text)
+    (condition,) = match.conditions
+    assert condition.is_crossed and condition.references == frozenset()
+    assert match.stored_columns == frozenset({"id", "price"})
+
+
 def test_all_rows_have_the_columns_that_are_read(tmp_path: Path) -> None:
     text = pipeline("pattern: a b, all_rows: true", ", select: [variable, price]")
     match = match_of(tmp_path, text)
@@ -78,7 +86,7 @@ def test_having_extend_and_select_follow_a_match(tmp_path: Path) -> None:
         ("pattern: a b, define: {a: id > b.id}", '"b" has no row yet when a row is tested'),
         ("pattern: a b, define: {b: id > a}", '"a" is a variable, which is no value'),
         ("pattern: a b, define: {b: id > a.nothing}", 'unknown column "nothing"'),
-        ("pattern: a b, define: {b: id > max(id)}", '"id" is a column of no variable'),
+        ("pattern: a b, define: {b: id > max(id + b.id)}", '"id" is a column of no variable'),
         ("pattern: a b, define: {b: id > max(a.id + b.id)}", "over the rows of one variable"),
         ("pattern: a b, define: {b: id > median(a.id)}", "median is not computed over the rows"),
         ("pattern: a b, define: {b: id > sum(distinct a.id)}", "leave out distinct"),

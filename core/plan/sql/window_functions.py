@@ -21,12 +21,12 @@ from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.nodes import Append
+from headrace.core.plan.sql.event_order import check_event_order, find_time_name
 from headrace.core.plan.sql.items import Item, ItemResults, is_aggregate, write_qualify
 from headrace.core.plan.sql.rankings import write_key
 from headrace.core.plan.sql.scope import Scope, list_columns
 from headrace.core.plan.sql.steps import Draft, StepWriter
 from headrace.core.plan.sql.texts import QueryTexts, build_all, split_conjunction
-from headrace.core.plan.sql.time_bounds import find_time
 from headrace.core.sql.syntax_tree import WindowCall, WindowSpec, find_window_calls
 from headrace.core.types.data_types import quote_name
 from headrace.core.types.lazy_dataclass import dataclass
@@ -139,42 +139,21 @@ class OverBuilder:
 
     def _check_order(self, node: WindowCall, window: WindowSpec) -> None:
         """Check that the order of a window is that of event time."""
-        name, texts, order = node.call.name, self.texts, window.order_by
-        times = [*_list_times(self.scope)]
-        time = times[0] if times else "the event_time of its source, which must be a column here"
-        if not self.draft.inputs[0].has_event_time:
-            message = f"{name} over (...) goes by event time, and these rows have none"
-            hint = "set event_time in the source, or in a step before"
-            raise texts.reject(message, node.span, hint)
-        if not order:
-            message = f"{name} over (...) wants an order by: a stream has no last row"
-            hint = f"order by {time} gives the rows so far"
-            raise texts.reject(message, node.span, hint)
-        first, *others = order
-        moved = find_time(first.expression, self.scope)
-        if moved is None:
-            texts.write(first.expression, self.scope)  # its error says which columns there are
-            what = texts.cut(first.expression.span)
-            message = f"{name} over (...) goes by the event time of rows, and {what} is not it"
-            hint = f"order by {time}"
-            if name in RANK_FUNCTIONS:
-                hint += f"; {FIRST_ROWS_HINT.format(name)}"
-            raise texts.reject(message, first.expression.span, hint)
-        if first.is_descending:
-            message = f"{name} over (...) goes from early to late rows, got desc"
-            opposite = {"lag": "lead", "lead": "lag"}.get(name)
-            hint = f"order by {time}"
-            if opposite:
-                hint += f", and {opposite} in place of {name}"
-            elif name == "row_number":
-                hint = "row_number() over (...) <= n in qualify gives the last rows"
-            raise texts.reject(message, node.span, hint)
-        if others:
-            span = others[0].expression.span.extend_to(others[-1].expression.span)
-            what = texts.cut(span)
-            message = f"{name} over (...) goes by event time alone, got {what} after it"
-            hint = f"leave out {what}: rows of the same time are in the order of their source"
-            raise texts.reject(message, span, hint)
+        name, hint = node.call.name, ""
+        if opposite := {"lag": "lead", "lead": "lag"}.get(name):
+            hint = f"order by {find_time_name(self.scope)}, and {opposite} in place of {name}"
+        elif name == "row_number":
+            hint = "row_number() over (...) <= n in qualify gives the last rows"
+        check_event_order(
+            f"{name} over (...)",
+            node.span,
+            window.order_by,
+            self.scope,
+            self.texts,
+            has_event_time=self.draft.inputs[0].has_event_time,
+            other_hint=f"; {FIRST_ROWS_HINT.format(name)}" if name in RANK_FUNCTIONS else "",
+            reverse_hint=hint,
+        )
 
     def _add_columns(self, node: SyntaxNode, name: str) -> None:
         """Add the functions of an expression; an expression over one partition is a column."""
@@ -264,8 +243,3 @@ class OverBuilder:
             return None
         found = self._find_partition(calls[0]).columns.get(self._describe(node))
         return None if found is None else found.name
-
-
-def _list_times(scope: Scope) -> Iterable[str]:
-    """Yield the columns that have the order of event time."""
-    return (each.name for each in scope.columns if each.time is not None)

@@ -15,6 +15,7 @@ from headrace.core.sql.row_table import ROW_TABLE
 from headrace.core.sql.syntax_tree import (
     DerivedTable,
     JoinedTable,
+    MatchTable,
     Query,
     Select,
     SelectItem,
@@ -99,6 +100,8 @@ def _find_in_select(select: Select) -> Iterator[tuple[str, Span]]:
             yield "a join", keyword
         case DerivedTable(span=span):
             yield "a query inside a query", span
+        case MatchTable(places=places):
+            yield "match_recognize", places["match_recognize"]
         case TableName(as_of=SyntaxNode(span=span)):
             yield "for system_time", span
         case TableName(columns=(Name(span=span), *_)):

@@ -34,6 +34,7 @@ _FOREIGN_HINTS = {
 _SCHEMA_HINT = "headrace schema --of FILE lists the columns of a file"
 _READ_HINT = "a query only reads; tables change by what their sources read"
 _MANY_HINT = "sql beside sources and sinks has many insert into, which run together"
+MATCH_TABLE_HINT = "as in from (select * from a join b on a.id = b.id) match_recognize (...)"
 STATEMENT_HINTS = {
     **dict.fromkeys(("describe", "desc", "show", "summarize"), _SCHEMA_HINT),
     "copy": "headrace query --to FILE writes the rows of a query",
@@ -175,4 +176,6 @@ def find_clause_hint(tokens: TokenStream) -> str:
         return "as in with name as (select ...)"
     if text == "for":
         return _READ_HINT
+    if text == "match_recognize":
+        return MATCH_TABLE_HINT
     return ""

@@ -63,6 +63,38 @@ class DerivedTable:
 
 
 @dataclass(frozen=True, slots=True)
+class AfterMatchSkip:
+    """The place of the next match: `past_last`, `next`, or `first` or `last` of a variable."""
+
+    rule: str
+    span: Span
+    variable: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchTable:
+    """The matches of a pattern in the rows of a table: `match_recognize (...)`."""
+
+    span: Span
+    table: TableName | DerivedTable
+    partition_by: tuple[SyntaxNode, ...]
+    order_by: tuple[SortItem, ...]
+    measures: tuple[SelectItem, ...]
+    all_rows: bool
+    after_match: AfterMatchSkip | None
+    pattern: Span
+    """The place of the pattern, inside of its parentheses."""
+    within: SyntaxNode | None
+    define: tuple[SelectItem, ...]
+    """The conditions of variables, whose names are the variables."""
+    places: Mapping[str, Span]
+    """The words of the clauses."""
+    alias: str = ""
+    alias_span: Span = Span(0, 0)
+    columns: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JoinedTable:
     """Two tables with `join`, or with a comma between them."""
 
@@ -77,7 +109,7 @@ class JoinedTable:
     is_comma: bool = False
 
 
-TableItem: TypeAlias = TableName | DerivedTable | JoinedTable
+TableItem: TypeAlias = TableName | DerivedTable | MatchTable | JoinedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +272,8 @@ def _tables_of_item(item: TableItem, named: frozenset[str]) -> Iterator[TableNam
                 yield item
         case DerivedTable():
             yield from _tables_of_query(item.query, named)
+        case MatchTable():
+            yield from _tables_of_item(item.table, named)
         case JoinedTable():
             yield from _tables_of_item(item.left, named)
             yield from _tables_of_item(item.right, named)

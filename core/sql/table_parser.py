@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from headrace.core.expressions.parsing.lexer import SqlToken
-from headrace.core.expressions.parsing.parser import RecursiveDescentParser
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Name, SyntaxNode
 from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.sql.foreign_clauses import (
     CLAUSE_WORDS,
     JOIN_WORDS,
+    MATCH_TABLE_HINT,
     SET_WORDS,
     is_at_fetch,
     refuse_clause_as_table,
 )
+from headrace.core.sql.match_parser import MatchParser
 from headrace.core.sql.syntax_tree import (
     DerivedTable,
     JoinedTable,
@@ -28,7 +30,9 @@ from headrace.core.sql.syntax_tree import (
 from headrace.core.types.lazy_pattern import compile_pattern
 
 RESERVED_WORDS = (
-    CLAUSE_WORDS | JOIN_WORDS | {*SET_WORDS, "on", "using", "lateral", "tablesample", "for"}
+    CLAUSE_WORDS
+    | JOIN_WORDS
+    | {*SET_WORDS, "on", "using", "lateral", "tablesample", "for", "match_recognize"}
 )
 """The words that are no alias, unless they are in back quotes."""
 FILE_ENDING = compile_pattern(r"\.(json|jsonl|ndjson|csv|parquet)(\.gz|\.zst)?$")
@@ -36,8 +40,6 @@ _TABLE_CLAUSES = {
     "tablesample": "as in where id % 10 = 0",
     "pivot": "as in sum(amount) filter (where city = 'Oslo') as oslo, a column for each value",
     "unpivot": "lateral view explode(map('a', a, 'b', b)) t as name, value makes rows of columns",
-    "match_recognize": "a step finds patterns: match: {pattern: a b, define: {...}}; lag(...) over "
-    "(...) compares rows",
 }
 """The clauses after a table that are not supported, with hints."""
 WINDOW_TABLE_HINT = (
@@ -48,7 +50,7 @@ QUOTES_HINT = "a name is quoted with `, a text with ' or \""
 PATH_HINT = f"{QUOTES_HINT}; headrace query reads files by their path"
 
 
-class TableParser(RecursiveDescentParser):
+class TableParser(MatchParser):
     """A parser of tables; the queries in parentheses are its subclass's."""
 
     takes_paths = False
@@ -117,6 +119,18 @@ class TableParser(RecursiveDescentParser):
         return kinds[kind]
 
     def _parse_table(self) -> TableItem:
+        item = self._parse_single_table()
+        if not self.is_at("match_recognize"):
+            return item
+        if isinstance(item, TableName | DerivedTable):
+            match = self.parse_match(item)
+            alias, alias_span, columns = self._parse_alias()
+            place = alias_span or match.span
+            return replace(match, alias=alias, alias_span=place, columns=columns)
+        message = "match_recognize follows one table"
+        raise ExpressionError(message, self.current_token.span, MATCH_TABLE_HINT)
+
+    def _parse_single_table(self) -> TableItem:
         start = self.current_token
         if self.accept("("):
             return self._parse_parenthesized(start.span)
@@ -201,6 +215,9 @@ class TableParser(RecursiveDescentParser):
             token = self.take()
         else:
             return "", None, ()
+        if self.is_at("(") and self.peek(2).keyword == "by":
+            message = f'wanted "match_recognize", got {token}'
+            raise ExpressionError(message, token.span, 'write "match_recognize"')
         columns = self.parse_names() if self.is_at("(") else ()
         return token.value, token.span, columns
 

@@ -17,12 +17,15 @@ from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.lazy_pattern import compile_pattern
 
-TokenKind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "end"]
+TokenKind: TypeAlias = Literal["word", "quoted", "number", "string", "symbol", "pattern", "end"]
 
 
 @dataclass(frozen=True, slots=True)
 class SqlToken:
-    """A token: `text` as written, and `value`, the content of a string or a bare name."""
+    """A token: `text` as written, and `value`, the content of a string or a bare name.
+
+    The pattern of `match_recognize`, which has signs of its own, is one token.
+    """
 
     kind: TokenKind
     text: str
@@ -69,8 +72,31 @@ def tokenize(text: str) -> list[SqlToken]:
         if kind != "space":
             tokens.append(_build_token(kind, match[0], Span(at, match.end())))
         at = match.end()
+        if match[0] == "(" and _is_before_pattern(tokens):
+            end = _find_closing_parenthesis(text, at)
+            tokens.append(SqlToken("pattern", text[at:end], text[at:end], Span(at, end)))
+            at = end
     tokens.append(SqlToken("end", "", "", Span(len(text), len(text))))
     return tokens
+
+
+def _is_before_pattern(tokens: list[SqlToken]) -> bool:
+    """Whether the last token opens the pattern of `match_recognize`."""
+    return (
+        len(tokens) > 1
+        and tokens[-2].keyword == "pattern"
+        and any(token.keyword == "match_recognize" for token in tokens)
+    )
+
+
+def _find_closing_parenthesis(text: str, at: int) -> int:
+    """Return the place of the parenthesis that closes what is open at a place, or of the end."""
+    depth = 1
+    for found in re.finditer(r"[()]", text[at:]):
+        depth += 1 if found[0] == "(" else -1
+        if not depth:
+            return at + found.start()
+    return len(text)
 
 
 def find_optimizer_hints(text: str) -> Iterator[Span]:

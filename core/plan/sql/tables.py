@@ -18,6 +18,7 @@ from headrace.core.plan.sql.lookup_joins import (
     find_lookups,
     refuse_unread_keys,
 )
+from headrace.core.plan.sql.match_tables import MatchTableBuilder
 from headrace.core.plan.sql.rankings import limit_query
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter, hide_columns
@@ -26,6 +27,7 @@ from headrace.core.sql.row_table import ROW_TABLE
 from headrace.core.sql.syntax_tree import (
     JoinedTable,
     LateralView,
+    MatchTable,
     Query,
     Select,
     Subquery,
@@ -115,12 +117,13 @@ class TableBuilder:
         joined = {each.right.span for each in _list_joins(item)}
         is_valid = True
         for leaf in _list_leaves(item):
-            if isinstance(leaf, TableName) and leaf.as_of and leaf.span not in joined:
+            table = leaf.table if isinstance(leaf, MatchTable) else leaf
+            if isinstance(table, TableName) and table.as_of and table.span not in joined:
                 message = "for system_time as of is for a table that is joined"
                 hint = (
-                    f"as in from orders o join {leaf.name} for system_time as of o.at as v on ..."
+                    f"as in from orders o join {table.name} for system_time as of o.at as v on ..."
                 )
-                self.texts.add_error(message, leaf.as_of.span, hint)
+                self.texts.add_error(message, table.as_of.span, hint)
                 is_valid = False
         return is_valid
 
@@ -134,6 +137,9 @@ class TableBuilder:
                 found = self.named[leaf.name](alias, self.conditions).rename(alias)
             else:
                 found = self.writer.find_source(leaf.name, alias, leaf.span)
+        elif isinstance(leaf, MatchTable):
+            rows = self._find_table(leaf.table)
+            found = MatchTableBuilder(self.writer, self.texts, self.path, leaf, rows).build()
         else:
             query = limit_query(leaf.query, alias, self.conditions)
             found = self.compile_query(

@@ -222,7 +222,6 @@ def test_a_clause_that_is_none_is_marked_with_what_to_write(tmp_path: Path, sql:
         ("select * from orders o, lateral table(prices(o.at)) p", "for system_time as of"),
         ("select * from orders cross join unnest(tags) as t (tag)", "lateral view explode"),
         ("select id from orders for update", "a query only reads"),
-        ("select * from orders match_recognize (order by at)", "match: {pattern: a b"),
     ],
 )
 def test_a_statement_that_is_no_query_is_rejected_with_its_hint(

@@ -33,6 +33,9 @@ CROSSED = (
     "max({}.x) >= x",
     "at < {}.at + interval 4 seconds",
     "s = {}.s and count(*) < 5",
+    "v <> last(v) or v < first(v, {}.v)",
+    "coalesce(sum(v) + v, sum(v), v) < 8",
+    "element_at(collect_list(named_struct('n', {}.v)), -2).n < v",
 )
 """Conditions that read the rows of a variable before the tested one."""
 COLUMNS = (
@@ -45,6 +48,8 @@ COLUMNS = (
     "last({}.v, 7)",
     "count({}.s) + count(*)",
     "first({}.at)",
+    "last(v) + sum(v)",
+    "element_at(collect_list(named_struct('n', {}.v)), 2).n",
     "sum(if({0}.v = 5, raise_error('high'), {0}.v))",
 )
 COUNTED = (

@@ -48,6 +48,7 @@ _TOKENS = compile_pattern(
 _SIGNS: dict[str, Sign] = {"->": "followed_by", "=>": "every"}
 _SYMBOLS = {"?": Quantifier(0, 1), "*": Quantifier(0, None), "+": Quantifier(1, None)}
 _HINTS = {
+    "#": "a pattern has no comments: write it above the pattern",
     "!": "none of a row is written with a word: not paid",
     "~": "none of a row is written with a word: not paid",
     ",": "a space is the very next row, -> the next one that fits: a -> b",

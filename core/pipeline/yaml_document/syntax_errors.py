@@ -41,6 +41,8 @@ def explain_error(file: SourceText, error: yaml.YAMLError) -> Problem:
     )
 
 
+COMMENTED_ENTRY = re.compile(r"""(?:- +)*([\w.-]+):\s+[^\s'"|>{\[].*?\s(#.*)""")
+"""A key, a value without quotes, and a comment."""
 FALLBACK_HINT = "look for a missing quote, bracket or colon here or just above"
 
 
@@ -147,6 +149,21 @@ def _find_bad_item_start(context: YamlErrorContext, line: ContextLine) -> Proble
     return context.make_problem(
         f"in YAML a value cannot begin with {name}", at, at + 1, suggest_quotes(rest)
     )
+
+
+def _find_comment_in_value(context: YamlErrorContext) -> Problem | None:
+    """Find a line that continues a value without quotes after a comment, which has ended it."""
+    line = context.get_line(context.offset)
+    above = next(context.lines_above(line), None)
+    if above is None or line.entry or line.indent <= above.indent:
+        return None
+    found = COMMENTED_ENTRY.fullmatch(above.text, above.indent)
+    if found is None:
+        return None
+    at = above.start + found.start(2)
+    message = "a comment ends the value, but more of it follows"
+    hint = f'put it on a line of its own, above "{found[1]}"'
+    return context.make_problem(message, at, at + 1, hint)
 
 
 def _find_missing_space(context: YamlErrorContext) -> Problem | None:
@@ -273,6 +290,7 @@ ERROR_RULES: tuple[Callable[[YamlErrorContext], Problem | None], ...] = (
     _find_open_quote,
     _find_value_error,
     _find_stray_bracket,
+    _find_comment_in_value,
     _find_missing_space,
     _find_missing_colon,
     _find_mixed_collections,

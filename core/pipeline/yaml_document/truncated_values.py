@@ -32,16 +32,22 @@ MAX_FRAGMENTS = 50
 
 def find_comment_cut(scalar: YamlScalar) -> Problem | None:
     """Return the problem of a plain value with an open SQL quote that a comment cuts off."""
-    if scalar.style or scalar.value.count("'") % 2 == 0:
+    if scalar.value.count("'") % 2 == 0 or not ends_with_comment(scalar):
         return None
     text, at = scalar.file.text, scalar.end
     rest = text[at:].split("\n", 1)[0].rstrip("\r")
-    if not re.match(r"\s+#", rest):
-        return None
     at += rest.index("#")
     message = 'a "#" after a space begins a comment, also inside an expression\'s quotes'
     hint = suggest_quotes(text[scalar.start : scalar.end] + rest)
     return Problem(message, scalar.file.locate(at, at + 1), hint)
+
+
+def ends_with_comment(scalar: YamlScalar | None) -> bool:
+    """Whether a plain value is followed by a comment on its line."""
+    if scalar is None or scalar.style:
+        return False
+    rest = scalar.file.text[scalar.end :].split("\n", 1)[0]
+    return re.match(r"\s+#", rest) is not None
 
 
 @dataclass(slots=True)

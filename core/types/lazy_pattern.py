@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+__all__ = ["LazyPattern", "compile_pattern"]
+
 
 class LazyPattern:
     """A pattern that is compiled when an attribute of it is first read."""
 
     def __init__(self, text: str | bytes, flags: int = 0) -> None:
-        self._source = text, flags
+        self._source: tuple[Any, int] = text, flags
 
     def __getattr__(self, name: str) -> Any:
         """Return the attribute of the compiled pattern, and keep it for the next time."""

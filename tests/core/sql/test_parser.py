@@ -17,6 +17,7 @@ from headrace.core.sql.syntax_tree import (
     Select,
     SetOperation,
     TableItem,
+    TableName,
     Values,
     list_table_names,
 )
@@ -81,6 +82,7 @@ def _of_table(item: TableItem, text: str) -> str:
             return f"({_of_table(item.left, text)} {kind} {_of_table(item.right, text)}{on}{using})"
         case DerivedTable():
             return f"({' | '.join(_of_query(item.query, text))}) as {item.alias}"
+    assert isinstance(item, TableName)
     as_of = f" as of {_cut(item.as_of, text)}" if item.as_of is not None else ""
     return f"{item.name} as {item.alias}{as_of}"
 

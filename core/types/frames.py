@@ -26,6 +26,9 @@ FEW_ROWS = 2000
 COPY_FRACTION = 4
 """Rows that are fewer than this fraction of a frame are copied, to release the others' memory."""
 
+PIECE_COPY_FRACTION = 16
+"""The same for the pieces of a frame, which are sent one after the other: all are released soon."""
+
 
 MAX_REBUILT_ROWS = 16
 """Up to this number of rows, copying texts as Python values is faster than as an Arrow stream."""
@@ -82,7 +85,7 @@ def split_frame(
     # Rows of about the same size need one cut; frames of unusually large rows are cut again.
     rows = min(max_rows, max(1, int(frame.height * max_bytes / max(size, 1))))
     rows = rows if rows < frame.height else -(-frame.height // 2)
-    small = compact and rows * COPY_FRACTION < frame.height
+    small = compact and rows * PIECE_COPY_FRACTION < frame.height
     for piece in frame.iter_slices(rows):
         part = copy_compact(piece) if small else piece
         yield from split_frame(part, max_rows, max_bytes, compact=compact)

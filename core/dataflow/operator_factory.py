@@ -40,7 +40,7 @@ from headrace.core.operators.wrappers import (
     PerClockTwoInputOperator,
 )
 from headrace.core.plan import nodes
-from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch
+from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch, RuleMatch
 from headrace.core.plan.row_expressions import (
     RowExpression,
     find_fallible_expressions,
@@ -354,6 +354,8 @@ class _OperatorFactory:
 
         if isinstance(operation.matching, ConnectedMatch):
             return self._build_connect(operation, operation.matching)
+        if isinstance(operation.matching, RuleMatch):
+            return self._build_rule_match(operation, operation.matching)
         if isinstance(operation.matching, BroadcastMatch):
             keyed_context = self._build_keyed_context(owner := self._build_ownership())
             # The restored rows come from all subtasks: with the least clock none of them is late.
@@ -362,6 +364,19 @@ class _OperatorFactory:
         return self._build_per_clock(
             lambda keyed_context: build_join(operation, keyed_context),
             lambda groups, parts: PerClockTwoInputOperator(operation.keys, groups, parts),
+        )
+
+    def _build_rule_match(self, operation: nodes.Join, matching: RuleMatch) -> TwoInputOperator:
+        """Build the operator of patterns that come as rows."""
+        from headrace.core.operators.matches.rule_operator import RuleMatchOperator
+
+        def build(keyed_context: KeyedContext) -> TwoInputOperator:
+            step = self.step.name
+            return RuleMatchOperator(operation, matching, keyed_context, step, self.on_failure)
+
+        return self._build_per_clock(
+            build,
+            lambda groups, parts: PerClockBroadcastOperator(operation.left.key, groups, parts),
         )
 
     def _build_connect(self, operation: nodes.Join, matching: ConnectedMatch) -> TwoInputOperator:

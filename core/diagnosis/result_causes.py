@@ -14,7 +14,7 @@ from headrace.core.diagnosis.phrases import describe_clause, format_watermark, j
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import format_microseconds
 from headrace.core.plan.layout import get_keyed_operation, get_lookup, get_two_input_operation
-from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, WindowMatch
+from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, RuleMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Cumulate, Slide, Tumble, Window
 from headrace.core.worker.statistics import PartCounts
 
@@ -136,7 +136,7 @@ def _find_unmatched(
     if join is None or join.type not in ("inner", "semi"):
         return
     match join.matching:
-        case ConnectedMatch():
+        case ConnectedMatch() | RuleMatch():
             return
         case WindowMatch(window) if not has_ended_windows(span, step.name, window):
             return

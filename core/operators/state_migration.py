@@ -64,12 +64,13 @@ from headrace.core.operators.over_state import LAST_ROWS, list_row_columns, list
 from headrace.core.operators.running_results import BEST_ROWS
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_two_input_operation
-from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.nodes.matching import ConnectedMatch, RuleMatch
 from headrace.core.plan.nodes.windows import Global
 from headrace.core.plan.states import (
     HELD_RIGHT_ROWS,
     HELD_ROWS,
     NEWEST_STATE,
+    RULES_STATE,
     get_read_columns,
     get_step_state,
     get_stored_columns,
@@ -95,6 +96,8 @@ def migrate_state(step: nodes.PlanPart, plan: nodes.Plan, frozen: FrozenState) -
     if (join := get_two_input_operation(step)) is not None:
         if isinstance(join.matching, ConnectedMatch):
             return MigratedState(frozen, *_build_connected_migration(join, join.matching.body))
+        if isinstance(join.matching, RuleMatch):
+            return MigratedState(frozen, *_build_rule_migration(join, join.matching.match))
         changes_of = build_join_migrations(
             join, ordered=any(s.has_row_order for s in step.main_outputs)
         )
@@ -421,6 +424,18 @@ def _migrate_matched_rows(match: nodes.Match) -> FrameMigration:
         return waiting(frame) if is_waiting else frame
 
     return change
+
+
+def _build_rule_migration(
+    join: nodes.Join, match: nodes.Match
+) -> tuple[frozenset[str], StateMigration]:
+    """Return the states of a match with rules, and the migration of their frames."""
+    types = _map_polars_types({each.name: each.value.type for each in join.right.columns})
+    change_rules = migrate_input_rows(types, *BUFFERED_HIDDEN_COLUMNS)
+    change_runs = _migrate_matched_rows(match)
+    of_rules = {HELD_RIGHT_ROWS, RULES_STATE}
+    names = frozenset((*of_rules, "waiting", "keys", "due"))
+    return names, lambda name, rows: (change_rules if name in of_rules else change_runs)(rows)
 
 
 def _build_connected_migration(

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from headrace.core.pipeline.clauses import broadcast, join_rules
 from headrace.core.pipeline.clauses.iterate import check_iterate
 from headrace.core.pipeline.clauses.keyed import Dedup
+from headrace.core.pipeline.clauses.match import check_match
 from headrace.core.pipeline.clauses.process import Process
 from headrace.core.pipeline.clauses.windows import SHAPES, Evict, Trigger, Window
 from headrace.core.pipeline.default_values import format_duration
@@ -112,6 +113,7 @@ STEP_RULES = (
     ),
     KeyRule("window", EXCLUDES, "match", "within is the longest time of a match: within: 10m"),
     KeyRule("ttl", EXCLUDES, "match", "within ends what waits too long: within: 10m"),
+    KeyRule("where, with", EXCLUDES, "match.rules", "put it into an earlier step"),
     KeyRule("ttl", EXCLUDES, "join", "it belongs inside: join: {ttl: ...}"),
     KeyRule("ttl", EXCLUDES, "dedup", "it belongs inside: dedup: {ttl: ...}"),
     KeyRule("ttl", EXCLUDES, "process", 'each state has its own: value("bigint", ttl="1h")'),
@@ -187,8 +189,10 @@ def check_step(step: StepKeys, data: Data) -> Iterator[RuleViolation]:
     if step.sql is not None:
         yield from check_rules(QUERY_RULES, {*map(str, data)})
         return
-    join = list_given_keys(step.join) if step.join else ()
-    yield from check_rules(STEP_RULES, {*map(str, data), *(f"join.{key}" for key in join)})
+    inner = {f"join.{key}" for key in (list_given_keys(step.join) if step.join else ())}
+    if step.match is not None and step.match.rules is not None:
+        inner.add("match.rules")
+    yield from check_rules(STEP_RULES, {*map(str, data), *inner})
     if step.window is not None and not data.keys().isdisjoint(WINDOWED_CLAUSES):
         yield from _check_window(step.window, data)
     if step.iterate is not None:
@@ -206,6 +210,8 @@ def check_step(step: StepKeys, data: Data) -> Iterator[RuleViolation]:
         yield from _check_dedup(step.dedup, data)
     if step.process is not None:
         yield from _check_process(step.process, data)
+    if step.match is not None:
+        yield from check_match(step.match, step.from_)
     if step.match is not None and step.match.late_to is not None:
         yield from _check_row_changes(("match", "late_to"), "late_to", data)
 

@@ -108,9 +108,6 @@ class DocumentModel:
     loader_fields: ClassVar[tuple[str, ...]] = ()
     """Fields that the loader fills; users do not write them."""
 
-    planned_keys: ClassVar[tuple[str, ...]] = ()
-    """Keys that are planned and not built yet."""
-
     one_of: ClassVar[tuple[str, ...]] = ()
     """Alternative keys: exactly one must be present, which the loader checks."""
 

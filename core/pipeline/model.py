@@ -304,8 +304,8 @@ class StepKeys(DocumentModel):
     on_error: ErrorHandling = Field(
         OnError(),
         description="The action for a row on which `map`, `lookup`, `process` or an expression "
-        "fails, as `raise_error` does; with `map`, `skip` and `to` need `mode: row`, with "
-        "`process` a class with `on_row`.",
+        "fails, as `raise_error` does, or of which `match` can make no rule; with `map`, `skip` "
+        "and `to` need `mode: row`, with `process` a class with `on_row`.",
     )
     parallelism: Annotated[int | None, PARALLELISM] = Field(
         None, description="Subtasks of this step; by default as in `settings`."

@@ -40,6 +40,8 @@ def list_input_streams(step: StepKeys) -> tuple[Text, ...]:
         return step.iterate.inputs
     if step.broadcast is not None:
         return (*step.from_[:1], step.broadcast.rules.from_)
+    if step.match is not None and step.match.rules is not None:
+        return (*step.from_[:1], step.match.rules)
     return step.from_
 
 

@@ -113,18 +113,17 @@ def drop_ignorable_keys(
 class SectionKeys:
     """Keys at the top of a section that its model does not have.
 
-    `additional` are valid there too, `planned` are not supported yet, `misplaced` are present but
-    in a wrong place, `refused` are keys of the model that are rejected there, and `suggest` returns
-    the hint for a key that belongs to another part of the document. Without the keys of
-    `ignorable`, and without unknown keys if `ignores_unknown` is set, the part is still meaningful:
-    the columns that it reads or produces are the same.
+    `additional` are valid there too, `misplaced` are present but in a wrong place, `refused` are
+    keys of the model that are rejected there, and `suggest` returns the hint for a key that belongs
+    to another part of the document. Without the keys of `ignorable`, and without unknown keys if
+    `ignores_unknown` is set, the part is still meaningful: the columns that it reads or produces
+    are the same.
     """
 
     ignorable: Collection[str] = ()
     ignores_unknown: bool = False
     additional: Sequence[str] = ()
     misplaced: frozenset[str] = frozenset()
-    planned: Sequence[str] = ()
     refused: Collection[str] = ()
     suggest: Callable[[str], str] = lambda key: ""
 
@@ -185,10 +184,6 @@ class ValidationReport:
         key = str(at[-1])
         models = self._find_models(at[:-1])
         known = [word for model in models for word in model.fields_by_key()]
-        later = self.keys.planned if len(at) == 1 else [w for m in models for w in m.planned_keys]
-        if key in later:
-            place = find_node(self.section, at).key.locate()
-            return self._add_problem(at[:-1], f"{quote_key(key)} is not built yet", place)
         if len(at) == 1:
             known = [word for word in known if word not in self.keys.refused]
             known += self.keys.additional

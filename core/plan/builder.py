@@ -314,6 +314,12 @@ class PlanBuilder:
             return build_connected_inputs(step, sides, self.report, is_append=is_append)
         if step.join is not None or step.broadcast is not None:
             return self._build_join(step, inputs)
+        if step.match is not None and step.match.rules is not None:
+            # Loading all aggregates takes time, which other pipelines need not spend.
+            from headrace.core.plan.rule_matches import build_rule_match
+
+            sides = [(str(stream[0]), *self._get_input(stream)) for stream in inputs]
+            return build_rule_match(step, sides, self.report)
         return unite_columns(inputs, self.report), ()
 
     def _get_input(self, stream: tuple[Text, KnownColumns]) -> tuple[KnownColumns, bool]:

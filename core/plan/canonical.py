@@ -28,6 +28,7 @@ from headrace.core.plan.nodes.matching import (
     ConnectedMatch,
     IntervalMatch,
     JoinMatching,
+    RuleMatch,
     TableMatch,
     WindowMatch,
 )
@@ -175,6 +176,8 @@ def join_text(join: nodes.Join) -> str:
     if isinstance(join.matching, ConnectedMatch):
         clause = "broadcast" if join.matching.is_broadcast else "connect"
         return f"{clause}, {process_text(join.matching.body)}"
+    if isinstance(join.matching, RuleMatch):
+        return "match, patterns from rules"
     near = _matching_text(join.matching)
     return f"{join.type} join on {canonicalize(join.text)}{f', {near}' if near else ''}"
 
@@ -299,6 +302,8 @@ def _operation_texts(operation: nodes.Operation) -> Iterator[str]:
             yield join_text(operation)
             if isinstance(operation.matching, ConnectedMatch):
                 yield from _body_texts(operation.matching.body)
+            if isinstance(operation.matching, RuleMatch):
+                yield from _match_column_texts(operation.matching.match)
         case (
             nodes.Aggregate()
             | nodes.Apply()
@@ -343,6 +348,12 @@ def _body_texts(body: nodes.ProcessBody) -> Iterator[str]:
         yield f"returns {columns}" if not name else f"output {name}: {columns}"
 
 
+def _match_column_texts(match: nodes.Match) -> Iterator[str]:
+    yield from (f"{quote_name(c.name)} = {canonicalize(c.text)}" for c in match.emit)
+    if match.all_rows:
+        yield "all_rows"
+
+
 def _keyed_texts(operation: nodes.KeyedOperation) -> Iterator[str]:
     yield from (
         f"key {quote_name(column.name)} = {column_text(column)}" for column in operation.key
@@ -358,11 +369,9 @@ def _keyed_texts(operation: nodes.KeyedOperation) -> Iterator[str]:
         case nodes.Over(columns=over_columns):
             yield over_text(operation)
             yield from (f"{quote_name(c.name)} = {c.text}" for c in over_columns)
-        case nodes.Match(emit=emitted):
+        case nodes.Match():
             yield match_text(operation)
-            yield from (f"{quote_name(c.name)} = {canonicalize(c.text)}" for c in emitted)
-            if operation.all_rows:
-                yield "all_rows"
+            yield from _match_column_texts(operation)
         case nodes.ChangelogConversion():
             yield conversion_text(operation)
         case nodes.Process(body=body):

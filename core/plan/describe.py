@@ -21,6 +21,7 @@ from headrace.core.plan.formatting import (
 from headrace.core.plan.join_descriptions import (
     describe_join,
     describe_lookup,
+    describe_match_outputs,
     describe_process_body,
 )
 from headrace.core.plan.layout import get_two_input_operation
@@ -166,13 +167,7 @@ def _describe_match(match: Match) -> Iterator[str]:
         condition = match.get_condition(name)
         yield f"  {name}: {'any row' if condition is None else condition.text}"
     yield f"after a match: {_SKIPS[match.after_match.rule].format(match.after_match.variable)}"
-    if match.all_rows:
-        yield "emit each matched row"
-    elif match.emit:
-        yield f"emit {', '.join(f'{column.name} = {column.text}' for column in match.emit)}"
-    if match.incomplete_to is not None:
-        yield f"partial matches to {match.incomplete_to}"
-    yield f"at most {match.max_runs:,} runs of a key"
+    yield from describe_match_outputs(match)
 
 
 def _format_reach(rows: int, us: int) -> str:

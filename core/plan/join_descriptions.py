@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import (
@@ -21,6 +22,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     IntervalMatch,
+    RuleMatch,
     TableMatch,
     WindowMatch,
 )
@@ -44,12 +46,34 @@ def describe_join(join: nodes.Join) -> Iterator[str]:
         yield from describe_process_body(join.matching.body, "")
         yield from _describe_late_rows(join)
         return
+    if isinstance(join.matching, RuleMatch):
+        yield f"from {join.left.name}"
+        if join.left.key:
+            yield f"key {', '.join(each.name for each in join.left.key)}"
+        yield f"match of the rules of {join.right.name}"
+        common = join.matching.match
+        columns = (f"{column.name} {column.expression.type}" for column in common.emit)
+        yield from (f"returns {each}" for each in filter(None, [", ".join(columns)]))
+        yield from describe_match_outputs(replace(common, emit=()))
+        yield from _describe_late_rows(join)
+        return
     yield f"{join.type} join of {join.left.name} and {join.right.name} on {join.text}"
     if isinstance(join.matching, WindowMatch):
         yield f"window {describe_window(join.matching.window)}"
     elif matching := describe_matching(join):
         yield matching
     yield from _describe_late_rows(join)
+
+
+def describe_match_outputs(match: nodes.Match) -> Iterator[str]:
+    """Yield what a match emits, and its limit."""
+    if match.all_rows:
+        yield "emit each matched row"
+    elif match.emit:
+        yield f"emit {', '.join(f'{column.name} = {column.text}' for column in match.emit)}"
+    if match.incomplete_to is not None:
+        yield f"partial matches to {match.incomplete_to}"
+    yield f"at most {match.max_runs:,} runs of a key"
 
 
 def _describe_late_rows(join: nodes.Join) -> Iterator[str]:

@@ -31,6 +31,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     IntervalMatch,
+    RuleMatch,
     TableMatch,
     WindowMatch,
 )
@@ -44,6 +45,11 @@ VERSIONS_HINT = "read the stream before the changes: of changes in one batch onl
 CONNECTED_HINT = (
     "read it from a step with map: {..., changes: true}, which gets changes as rows with a column "
     "_change; the class itself is without changes: true"
+)
+
+RULES_HINT = (
+    "read it from a step with map: {..., changes: true}, which gets changes as rows with a column "
+    "_change; a rule is replaced by its next row, and removed by one with removed: true"
 )
 
 JoinKinds: TypeAlias = tuple[StreamKind, StreamKind]
@@ -66,6 +72,10 @@ def infer_join_kind(join: Join, left: StreamKind, right: StreamKind) -> StreamKi
             clause = "broadcast" if join.matching.is_broadcast else "connect"
             message = f'{clause} of a class does not take "{side.name}": {describe_kind(kind)}'
             raise ChangelogNotSupported(message, CONNECTED_HINT, clause)
+        if not isinstance(kind, Append) and isinstance(join.matching, RuleMatch):
+            clause = "match" if side is join.right else "from"
+            message = f'match does not take "{side.name}": {describe_kind(kind)}'
+            raise ChangelogNotSupported(message, RULES_HINT, clause)
         if not isinstance(kind, Append):
             _check_join_side(join, side, kind, is_left=side is join.left)
     if not isinstance(join.matching, ChangelogMatch):

@@ -105,7 +105,7 @@ class KeyedOperationBuilder:
             return self._build_dedup(self.step.dedup)
         if self.step.process is not None and not has_two_inputs(self.step):
             return self._build_process(self.step.process)
-        if self.step.match is not None:
+        if self.step.match is not None and self.step.match.rules is None:
             return self._build_match(self.step.match)
         return None
 

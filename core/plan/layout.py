@@ -42,7 +42,12 @@ from headrace.core.plan.nodes import (
     TwoSided,
     Upsert,
 )
-from headrace.core.plan.nodes.matching import BroadcastMatch, ConnectedMatch, JoinMatching
+from headrace.core.plan.nodes.matching import (
+    BroadcastMatch,
+    ConnectedMatch,
+    JoinMatching,
+    RuleMatch,
+)
 from headrace.core.plan.plan_cache import cache_by_plan
 
 
@@ -104,7 +109,7 @@ def get_two_input_operation(part: PlanPart) -> TwoSided | None:
 def is_broadcast(matching: JoinMatching) -> bool:
     """Whether the right input is broadcast to every subtask."""
     match matching:
-        case BroadcastMatch() | ConnectedMatch(is_broadcast=True):
+        case BroadcastMatch() | ConnectedMatch(is_broadcast=True) | RuleMatch():
             return True
     return False
 

@@ -13,6 +13,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     IntervalMatch,
+    RuleMatch,
     TableMatch,
 )
 from headrace.core.plan.nodes.windows import Count, Ttl
@@ -50,7 +51,8 @@ def find_time_clauses(operation: nodes.Operation) -> Iterator[str]:
         return
     match operation:
         case nodes.Join(matching=matching) if _joins_in_time(operation):
-            yield "broadcast" if isinstance(matching, BroadcastMatch) else "join"
+            clauses = {BroadcastMatch: "broadcast", RuleMatch: "match"}
+            yield clauses.get(type(matching), "join")
         case nodes.Over():
             yield "over"
         case nodes.Match():

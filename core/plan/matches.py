@@ -22,6 +22,7 @@ from headrace.core.patterns.parser import parse_pattern
 from headrace.core.patterns.pattern import Group, Pattern, Variable
 from headrace.core.pipeline.clauses.match import MatchClause, Skip
 from headrace.core.pipeline.text import Text
+from headrace.core.pipeline.yaml_document.truncated_values import ends_with_comment
 from headrace.core.plan.columns import KnownColumns, PlanProblems
 from headrace.core.plan.match_expressions import type_match_column, type_match_condition
 from headrace.core.plan.nodes.matches import (
@@ -40,6 +41,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from headrace.core.aggregates.calls import AggregateExpression
 
+COMMENT_HINT = 'a "#" after a space begins a comment, which is no part of the pattern'
 WITHIN_HINT = "as in within: 10m"
 
 
@@ -84,14 +86,22 @@ class MatchBuilder:
         self.known_columns = KnownColumns(schema, rows.broken_names | broken, rows.is_open)
         return match
 
+    @property
+    def _pattern(self) -> Text:
+        assert self.written.pattern is not None, "the document checked it"
+        return self.written.pattern
+
     def _locate(self, span: Span) -> Location:
-        return self.written.pattern.locate(span.start, span.end)
+        return self._pattern.locate(span.start, span.end)
 
     def _parse_pattern(self) -> Pattern | None:
         try:
-            return parse_pattern(self.written.pattern.reveal())
+            return parse_pattern(self._pattern.reveal())
         except ExpressionError as error:
-            self.report.add(error.message, self._locate(error.span), error.hint)
+            is_at_end = error.span.end >= len(self._pattern.reveal().rstrip())
+            is_cut = is_at_end and ends_with_comment(self._pattern.scalar)
+            hint = COMMENT_HINT if is_cut else error.hint
+            self.report.add(error.message, self._locate(error.span), hint)
         return None
 
     def _check_names(self, pattern: Pattern) -> None:
@@ -130,11 +140,11 @@ class MatchBuilder:
         elif _grows_for_ever(automaton):
             message = "pattern: a match could grow for ever, so it needs within"
             hint = f"{WITHIN_HINT}; or end it with a reluctant quantifier or another variable"
-            self.report.add(message, self.written.pattern.locate(), hint)
+            self.report.add(message, self._pattern.locate(), hint)
         elif _may_wait(automaton, automaton.find_reached()):
             message = "pattern: a match that began waits for ever for its next row"
             hint = f"{WITHIN_HINT} gives it up"
-            self.report.warn(message, self.written.pattern.locate(), hint)
+            self.report.warn(message, self._pattern.locate(), hint)
 
     def _build_conditions(self, pattern: Pattern, automaton: Automaton) -> Iterator[MatchCondition]:
         written = {str(each.name): each.expression for each in self.written.define or ()}
@@ -192,9 +202,7 @@ class MatchBuilder:
 
     def _check_clock(self, text: Text, typed: AggregateExpression, clause: str) -> None:
         if any(
-            isinstance(node, ProcessingTime)
-            for part in _list_expressions(typed)
-            for node in walk(part)
+            isinstance(node, ProcessingTime) for part in list_parts(typed) for node in walk(part)
         ):
             message = f"the processing time cannot be used in {clause}"
             self.report.add(message, text.locate(), "with and select may read it")
@@ -230,11 +238,11 @@ class MatchBuilder:
         names = [field.name for field in match.fields] if match.all_rows else []
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
             message = f'match: there are two columns "{name}"'
-            self.report.add(message, self.written.pattern.locate(), "rename it in an earlier step")
+            self.report.add(message, self._pattern.locate(), "rename it in an earlier step")
         return schema
 
 
-def _list_expressions(typed: AggregateExpression) -> Iterator[TypedExpression]:
+def list_parts(typed: AggregateExpression) -> Iterator[TypedExpression]:
     """Yield the expressions inside and outside of calls."""
     yield typed.finish
     for call in typed.calls:

@@ -103,6 +103,9 @@ class OperationsBuilder:
             operation = replace(operation, columns=self.known_columns.schema)
         if operation is not None:
             yield operation
+        if self.step.match is not None and self.step.match.rules is not None:
+            yield from filter(None, [clauses.build_having()])
+        if operation is not None:
             if isinstance(operation, Match) and (having := clauses.build_having()):
                 yield having
             self.known_columns = replace(clauses.known_columns, has_row_place=False)

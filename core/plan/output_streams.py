@@ -60,9 +60,10 @@ def build_incomplete_stream(
 ) -> Iterator[tuple[nodes.Stream, KnownColumns]]:
     """Yield the stream of partial matches, if there is one."""
     for operation in operations:
-        if isinstance(operation, nodes.Match) and operation.incomplete_to is not None:
-            schema = operation.incomplete_schema
-            stream = nodes.Stream(operation.incomplete_to, schema, nodes.Append(), timed)
+        match = nodes.find_match(operation)
+        if match is not None and match.incomplete_to is not None:
+            schema = match.incomplete_schema
+            stream = nodes.Stream(match.incomplete_to, schema, nodes.Append(), timed)
             yield stream, KnownColumns(schema)
 
 
@@ -107,6 +108,8 @@ def _list_late_streams(step: Step) -> tuple[tuple[Text, int | None], ...]:
         streams = [(by.late_to, 0)]
     elif step.over is not None:
         streams = [(step.late_to, None)]
+    elif step.match is not None and step.match.rules is not None:
+        streams = [(step.match.late_to, 0)]
     elif by_time := step.window or step.dedup or step.process or step.match:
         streams = [(by_time.late_to, None)]
     if step.lookup is not None:

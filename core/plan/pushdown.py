@@ -48,7 +48,12 @@ from headrace.core.plan.nodes import (
     TwoSided,
     WeightConversion,
 )
-from headrace.core.plan.nodes.matching import BroadcastMatch, ChangelogMatch, ConnectedMatch
+from headrace.core.plan.nodes.matching import (
+    BroadcastMatch,
+    ChangelogMatch,
+    ConnectedMatch,
+    RuleMatch,
+)
 from headrace.core.plan.nodes.windows import Window
 from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import Schema
@@ -140,8 +145,8 @@ def _reduce_step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[
 
 def _reduce_join(join: Join, wanted: set[str]) -> Join:
     """Return the join with the columns that are needed downstream, or by its own condition."""
-    if isinstance(join.matching, ConnectedMatch):
-        return join  # its class may look at any column
+    if isinstance(join.matching, ConnectedMatch | RuleMatch):
+        return join  # its class, or a rule, may look at any column
     needed_columns = wanted | (
         find_columns(join.residual_filter.condition) if join.residual_filter else set()
     )

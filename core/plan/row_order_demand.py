@@ -30,6 +30,7 @@ from headrace.core.plan.nodes.matching import (
     AsOfMatch,
     BroadcastMatch,
     ConnectedMatch,
+    RuleMatch,
     TableMatch,
 )
 from headrace.core.plan.nodes.windows import Ttl
@@ -65,10 +66,15 @@ def _requires_row_order(step: Step, ordered: set[str], needs: Callable[[Operatio
     """Whether the input rows of a step must carry their row order."""
     if any(map(needs, step.operations)):
         return True
-    own_order = (Aggregate, Apply, Match)
-    reorders = any(isinstance(operation, own_order) for operation in step.operations)
+    reorders = any(map(_orders_output, step.operations))
     forwarded = step.side_outputs if reorders else {stream.name for stream in step.outputs}
     return not ordered.isdisjoint(forwarded)
+
+
+def _orders_output(operation: Operation) -> bool:
+    """Whether an operation gives its rows an order of their own."""
+    is_rules = isinstance(operation, Join) and isinstance(operation.matching, RuleMatch)
+    return is_rules or isinstance(operation, Aggregate | Apply | Match)
 
 
 def needs_row_order(operation: Operation) -> bool:
@@ -90,6 +96,8 @@ def needs_row_order(operation: Operation) -> bool:
             match operation.matching:
                 case BroadcastMatch(uses_event_time=in_time):
                     return in_time
+                case RuleMatch():
+                    return True
                 case ConnectedMatch(body):
                     return body.uses_event_time
                 case TableMatch(ttl_us=int()):

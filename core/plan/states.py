@@ -43,6 +43,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     JoinMatching,
+    RuleMatch,
     TableMatch,
     WindowMatch,
 )
@@ -79,6 +80,10 @@ WORKSET_STATE = "workset"
 
 HELD_ROWS, HELD_RIGHT_ROWS, EVENT_TIMERS, WALL_CLOCK_TIMERS = "held", "held_right", "due", "waits"
 """The names of the states in which rows and timers of a user-defined class wait."""
+
+
+RULES_STATE = "rules"
+"""The name of the entries with the rows of a broadcast, or with the rules of `match`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ def _list_join_states(join: Join) -> Iterator[StateDescription]:
         if join.matching.uses_event_time:
             yield StateDescription("waiting", "entries", tuple(of_left))
         yield StateDescription(
-            "rules", "entries", tuple((c.name, str(c.value.type)) for c in join.right.columns)
+            RULES_STATE, "entries", tuple((c.name, str(c.value.type)) for c in join.right.columns)
         )
         return
     if isinstance(join.matching, ConnectedMatch):
@@ -159,6 +164,12 @@ def _list_join_states(join: Join) -> Iterator[StateDescription]:
             whole = name == HELD_RIGHT_ROWS and join.matching.is_broadcast
             shape: StateShape = "entries" if whole else "runs"
             yield StateDescription(name, shape, (("buffered input rows", "struct"),))
+        return
+    if isinstance(join.matching, RuleMatch):
+        yield from _list_match_states()
+        yield StateDescription(HELD_RIGHT_ROWS, "entries", (("buffered input rows", "struct"),))
+        rule = ((c.name, str(c.value.type)) for c in join.right.columns)
+        yield StateDescription(RULES_STATE, "entries", tuple(rule))
         return
     if isinstance(join.matching, ChangelogMatch):
         yield StateDescription("keys", "table", (("left rows", "array"), ("right rows", "array")))
@@ -217,10 +228,7 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
             if reach.follows:
                 yield StateDescription("due", "runs", ())
         case Match():
-            yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
-            parts = ("matched rows", "matches", "runs")
-            yield StateDescription("keys", "table", tuple((name, "array") for name in parts))
-            yield StateDescription("due", "runs", ())
+            yield from _list_match_states()
         case Aggregate(window=None) | Top(window=None):
             yield StateDescription("keys", "table", columns)
             if isinstance(keyed, Aggregate) and keyed.emits_empty:
@@ -254,6 +262,14 @@ def _list_states(keyed: KeyedOperation) -> Iterator[StateDescription]:
                     if window.keeps_rows and window.trigger and window.trigger.every_us:
                         yield StateDescription("changed", "runs", ())
                     yield from _list_timer_states(window)
+
+
+def _list_match_states() -> Iterator[StateDescription]:
+    """Yield the states of the runs of patterns."""
+    yield StateDescription("waiting", "runs", (("buffered input rows", "struct"),))
+    parts = ("matched rows", "matches", "runs")
+    yield StateDescription("keys", "table", tuple((name, "array") for name in parts))
+    yield StateDescription("due", "runs", ())
 
 
 def _list_conversion_states(

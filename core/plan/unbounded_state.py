@@ -34,6 +34,7 @@ from headrace.core.plan.nodes.matching import (
     ConnectedMatch,
     IntervalMatch,
     JoinMatching,
+    RuleMatch,
     TableMatch,
     WindowMatch,
 )
@@ -130,6 +131,8 @@ def _get_join_clause(join: Join) -> str:
             return "broadcast"
         case ConnectedMatch():
             return "process"
+        case RuleMatch():
+            return "match"
     return "join"
 
 

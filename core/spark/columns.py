@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes import RANK_COLUMN
-from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
+from headrace.core.plan.nodes.matching import ConnectedMatch, RuleMatch, WindowMatch
 from headrace.core.plan.window_clauses import keeps_event_time
 from headrace.core.types.change_columns import CHANGE
 from headrace.core.types.data_types import (
@@ -116,6 +116,9 @@ def join_columns(join: nodes.Join, timed: bool, ordered: bool) -> Columns:
     if isinstance(join.matching, ConnectedMatch):
         returned = {field.name: field.type for field in join.matching.body.returns}
         return add_hidden_columns(returned, timed, ordered)
+    if isinstance(join.matching, RuleMatch):
+        matched = {field.name: field.type for field in join.matching.match.schema}
+        return add_hidden_columns(matched, timed, ordered)
     sides = (join.left,) if join.type in ("semi", "anti") else (join.left, join.right)
     shown = {each.name: each.value.type for side in sides for each in side.columns}
     match join.matching:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import infer_kind as kind_after
 from headrace.core.plan.join_kinds import infer_join_kind as kind_of_join
-from headrace.core.plan.layout import get_loop, get_two_input_operation
+from headrace.core.plan.layout import get_loop, get_two_input_operation, is_broadcast
 from headrace.core.plan.loop_bodies import find_loop_bodies, sort_for_rounds
-from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, IntervalMatch, TableMatch
+from headrace.core.plan.nodes.matching import AsOfMatch, IntervalMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.spark.columns import (
     Columns,
@@ -164,7 +164,7 @@ class DataFrameBuilder:
         emitted = {step.name: (columns, kind), **self._describe_side_outputs(step, join)}
         outputs = tuple((name, of) for name, (of, _) in emitted.items())
         alone = replace(step, operations=(join,))
-        if isinstance(join.matching, ConnectedMatch) and join.matching.is_broadcast:
+        if is_broadcast(join.matching):
             rules = collect_rules(right.frame)
             of_rules = PartitionBroadcast(alone, outputs, changes, timed, self.context, rules)
             frames = of_rules.apply(
@@ -283,16 +283,15 @@ def _orders_rows(step: nodes.Step, operation: nodes.Operation) -> bool:
 def _side_outputs(step: nodes.Step, operation: nodes.Operation) -> list[nodes.Stream]:
     """List the outputs of an operation besides its rows, without those of late rows."""
     body = nodes.find_process_body(operation)
-    fails = isinstance(operation, nodes.Map | nodes.Lookup | nodes.Match) or is_fallible_operation(
-        operation
-    )
-    names = [step.on_error] if body or fails else []
+    match = nodes.find_match(operation)
+    fails = isinstance(operation, nodes.Map | nodes.Lookup) or is_fallible_operation(operation)
+    names = [step.on_error] if body or match or fails else []
     if body is not None:
         names += [f"{step.name}.{name}" for name, _ in body.outputs]
     if isinstance(operation, nodes.Lookup):
         names.append(operation.miss_stream)
-    if isinstance(operation, nodes.Match) and operation.incomplete_to is not None:
-        names.append(operation.incomplete_to)
+    if match is not None and match.incomplete_to is not None:
+        names.append(match.incomplete_to)
     return [stream for stream in step.outputs if stream.name in names]
 
 

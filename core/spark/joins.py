@@ -17,6 +17,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     IntervalMatch,
+    RuleMatch,
 )
 from headrace.core.spark.columns import Columns, quote_column
 from headrace.core.spark.executor_context import ExecutorContext
@@ -54,7 +55,8 @@ def join_in_spark(
     join: nodes.Join, left: DataFrame, right: DataFrame, wanted: Columns
 ) -> DataFrame | None:
     """Join both sides in Spark; None if the result would differ from headrace's."""
-    condition = None if isinstance(join.matching, ConnectedMatch) else _translate_condition(join)
+    is_ours = isinstance(join.matching, ConnectedMatch | RuleMatch)
+    condition = None if is_ours else _translate_condition(join)
     if condition is None:
         return None
     return try_analysis(lambda: _select_join(join, left, right, condition, wanted))

@@ -48,6 +48,7 @@ from headrace.core.operators.windows.factory import build_fold
 from headrace.core.plan import nodes, states
 from headrace.core.plan.nodes import WINDOW_BOUNDS
 from headrace.core.plan.nodes.windows import Count, Global, Session
+from headrace.core.plan.rule_matches import RULE_COLUMN
 from headrace.core.state_reader import changelog_state
 from headrace.core.state_reader.columns import (
     explode_stored_rows,
@@ -59,6 +60,7 @@ from headrace.core.state_reader.keys import decode_keys
 from headrace.core.state_reader.match_states import read_runs
 from headrace.core.state_reader.panes import PaneReader
 from headrace.core.state_reader.process_states import ProcessStateReader
+from headrace.core.state_reader.rule_states import RuleStateReader
 from headrace.core.state_reader.state_schema import StateSchema
 from headrace.core.state_reader.user_aggregates import collect_partials
 from headrace.core.types.data_types import BIGINT, TIMESTAMP, to_polars
@@ -101,6 +103,9 @@ class KeyedStateReader:
         """Yield the rows of a state, those of a key and window in one frame. At least one frame."""
         if isinstance(self._operation, nodes.Process):
             yield ProcessStateReader(self._operation, self._key).read(name, frames)
+            return
+        if isinstance(self._operation, nodes.Match) and self._operation.stores_rows:
+            yield RuleStateReader(self._meaning, self._operation).read(name, frames)
             return
         whole = self._build_empty_state(name)
         if frames:
@@ -149,6 +154,8 @@ class KeyedStateReader:
             return ()  # several rows have the same rank
         if isinstance(self._operation, nodes.Match) and name == "keys":
             return ()  # a key may have several runs from the same time
+        if isinstance(self._operation, nodes.Match) and self._operation.stores_rows:
+            return (RULE_COLUMN,) if name == states.RULES_STATE else tuple(columns)
         if name == states.LOOP_STATE:
             return ()  # equal rows may go round
         key, rows = len(self._key.names), 1 if self._stores_rows else 0
@@ -187,7 +194,7 @@ class KeyedStateReader:
         if isinstance(self._operation, nodes.Over):
             return self._format_rows(self._read_ordered_keys(self._operation, table))
         if isinstance(self._operation, nodes.Match):
-            return read_runs(self._operation, self._add_key_columns(table), self._key.names)
+            return read_runs(self._operation.pattern, self._add_key_columns(table), self._key.names)
         times = [name for name in (NEWEST_TIME, IS_EMITTED, EXPIRY) if name in table.columns]
         if isinstance(self._operation, nodes.Aggregate):
             by = (KEY, *self._inside, *times)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.operators.matches.match_state import HISTORIES, MATCHED_ROWS, RUNS
 from headrace.core.patterns.automaton import build_automaton
-from headrace.core.plan import nodes
+from headrace.core.patterns.pattern import Pattern
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME
 
@@ -22,11 +22,11 @@ RUN_COLUMNS = ("match_start", "reached", "rows", "ways")
 preferred way, and the number of ways in which it may go on."""
 
 
-def read_runs(match: nodes.Match, table: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """Return the runs of a table, which has the columns of the key."""
+def read_runs(pattern: Pattern, table: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """Return the runs of a pattern in a table, which has the columns of the key."""
     import polars as pl
 
-    automaton = build_automaton(match.pattern)
+    automaton = build_automaton(pattern)
     owners, found = list[int](), list[tuple[object, str, int, int]]()
     lists = (table[name].to_list() for name in (MATCHED_ROWS, HISTORIES, RUNS))
     for at, (rows, histories, runs) in enumerate(zip(*lists, strict=True)):

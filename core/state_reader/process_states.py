@@ -61,7 +61,7 @@ class ProcessStateReader:
 
         whole = pl.concat(frames, how="diagonal") if frames else self._build_empty_state(name)
         if name in (HELD_ROWS, HELD_RIGHT_ROWS):
-            return self._read_held_rows(whole)
+            return show_waiting_rows(whole, self._inside)
         if name in (EVENT_TIMERS, WALL_CLOCK_TIMERS):
             return self._read_timers(whole)
         declared = self._states[name]
@@ -105,14 +105,6 @@ class ProcessStateReader:
             *names, *(expr.alias(make_unique_name(n, names)) for n, expr in parts.items())
         )
 
-    def _read_held_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        shown = rows.sort(EVENT_TIME, maintain_order=True)
-        inside = {*self._inside, *HIDDEN_COLUMNS, SLOT}
-        visible_rows = shown.select(name for name in shown.columns if name not in inside)
-        return visible_rows.with_columns(
-            shown[EVENT_TIME].alias(make_unique_name("event_time", visible_rows.columns))
-        )
-
     def _read_timers(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return timers with the times at which they are due."""
         names = dict(zip(self._inside, self._key.names, strict=True))
@@ -138,3 +130,16 @@ class ProcessStateReader:
         return pl.DataFrame(
             schema={KEY: pl.String(), VALUE_COLUMN: get_column_type(declared), **until}
         )
+
+
+def show_waiting_rows(rows: pl.DataFrame, inside: Sequence[str]) -> pl.DataFrame:
+    """Return rows as they came, with their event times, in the order of these.
+
+    `inside` are the internal names of the key's columns.
+    """
+    shown = rows.sort(EVENT_TIME, maintain_order=True)
+    hidden = {*inside, *HIDDEN_COLUMNS, SLOT}
+    visible_rows = shown.select(name for name in shown.columns if name not in hidden)
+    return visible_rows.with_columns(
+        shown[EVENT_TIME].alias(make_unique_name("event_time", visible_rows.columns))
+    )

@@ -8,6 +8,7 @@
      "process": {"seen": ["list", ["string"], false]},   the state of a class; null if there is none
      "weighted": true,                          only where it counts rows that are added and removed
      "values": {"values": [["price", "bigint"]]},   only where it counts values, by state
+     "rules": {"rule": "string"},               only of a match with rules: the columns of these
      "over": {"previous": "lag(price)"},        only of columns over ordered rows: as written
      "changes": "bigint",                       only of the changes of a table: type of the sequence
     "conversion": "retract",                   only where the step converts changes: into this kind
@@ -26,7 +27,7 @@ from headrace.core.aggregates.user_aggregates import select_user_calls
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_keyed_operation, get_loop, get_two_input_operation
-from headrace.core.plan.nodes.matching import ConnectedMatch, WindowMatch
+from headrace.core.plan.nodes.matching import ConnectedMatch, RuleMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Window
 from headrace.core.plan.plan_cache import cache_by_plan
 from headrace.core.plan.states import get_read_columns, get_step_state, get_stored_columns
@@ -51,6 +52,8 @@ def _describe_step(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     keyed, join = get_keyed_operation(step), get_two_input_operation(step)
     if join is not None and isinstance(join.matching, ConnectedMatch):
         return _describe_connected(join, join.matching.body)
+    if join is not None and isinstance(join.matching, RuleMatch):
+        return _describe_rules(join)
     if join is not None:
         return _describe_join_step(step, join, plan)
     if get_loop(step) is not None:
@@ -71,6 +74,14 @@ def _describe_connected(join: nodes.Join, body: nodes.ProcessBody) -> dict[str, 
     nothing: dict[str, Any] = {"columns": {}, "of": {}, "top": None, "window": None}
     key = [column.name for column in join.left.key]
     return {"key": key, "timed": join.has_event_time, **nothing, "process": _describe_states(body)}
+
+
+def _describe_rules(join: nodes.Join) -> dict[str, Any]:
+    sides = ({c.name: str(c.value.type) for c in side.columns} for side in (join.left, join.right))
+    of, rules = sides
+    nothing: dict[str, Any] = {"columns": {}, "top": None, "window": None, "process": None}
+    key = [column.name for column in join.left.key]
+    return {"key": key, "timed": True, **nothing, "of": of, "rules": rules}
 
 
 def _describe_join_step(step: nodes.Step, join: nodes.Join, plan: nodes.Plan) -> dict[str, Any]:

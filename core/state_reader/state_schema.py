@@ -8,7 +8,7 @@ left out, and named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from headrace.core.plan.fingerprint import Fingerprint, parse_fingerprint
 from headrace.core.plan.nodes.matching import WindowMatch
 from headrace.core.plan.nodes.windows import Evict, Trigger, Window
 from headrace.core.plan.rankings import parse_ordering
+from headrace.core.plan.states import HELD_RIGHT_ROWS, RULES_STATE
 from headrace.core.process.declarations import Declared, Kind
 from headrace.core.state_reader.join_metadata import rebuild_join
 from headrace.core.state_reader.user_aggregates import (
@@ -68,7 +69,7 @@ class StateSchema:
     is_changelog: bool = False
     """Whether the step reads a changelog."""
     value_columns: Mapping[str, Schema] = field(default_factory=dict)
-    """The columns of counted values, by state."""
+    """The columns of counted values, or of rules, by state."""
     hidden_aggregates: tuple[str, ...] = ()
     """The aggregates that cannot be read, because their text contains a secret."""
     group_ttl_us: int | None = None
@@ -164,6 +165,10 @@ def _build_state_schema(fingerprint: Fingerprint, reading: Mapping[str, Any]) ->
         )
     if (pattern := reading.get("match")) is not None:
         return StateSchema(key, _rebuild_match(made, pattern, of), of, timed)
+    if (rules := reading.get("rules")) is not None:
+        of_rules = dict.fromkeys((RULES_STATE, HELD_RIGHT_ROWS), parse_schema(rules))
+        match = replace(_rebuild_match(made, "a", of), stores_rows=True)
+        return StateSchema(key, match, of, timed, value_columns=of_rules)
     if (output := reading.get("conversion")) is not None:
         converted = nodes.ChangelogConversion(made, output, of, timed, reading.get("form"))
         return StateSchema(key, converted, of, timed)

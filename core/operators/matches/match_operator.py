@@ -7,10 +7,10 @@ they move the runs of their keys, one after the other. Timers end runs without a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.api.state import KEY, KeyedTable, RunsLayout, SortedRuns
+from headrace.core.api.state import KEY, RunsLayout, SortedRuns
 from headrace.core.api.user_code import format_row
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.errors.value_errors import ExpressionFailure
@@ -22,6 +22,7 @@ from headrace.core.operators.matches.match_rows import MatchedRowColumns
 from headrace.core.operators.matches.match_state import (
     MAX_KEYS,
     RunCache,
+    RunTable,
     list_match_columns,
     list_waiting_columns,
 )
@@ -126,7 +127,7 @@ class PatternRuns:
     def __init__(
         self,
         operation: Match,
-        table: KeyedTable,
+        table: RunTable,
         due: SortedRuns,
         step: str,
         on_failure: FailureHandler | None,
@@ -220,12 +221,27 @@ class PatternRuns:
         self._timers.file((key, cached[key]) for key in changed if key in cached)
         self._cache.write_back()
 
-    def evict(self) -> None:
+    @property
+    def key_count(self) -> int:
+        """The number of keys with runs in memory."""
+        return len(self._cache.keys)
+
+    @property
+    def changed_keys(self) -> Collection[str]:
+        """The keys whose runs may differ from the table."""
+        return self._cache.changed
+
+    def expect_no_stored_runs(self) -> None:
+        """Rely on it that the table has no runs of this pattern."""
+        self._cache.is_complete = True
+
+    def evict(self, limit: int | None = None) -> None:
         """Keep no runs in memory if those of too many keys are there."""
-        if max(len(self._cache.keys), len(self._cache.changed)) <= MAX_KEYS:
+        limit = MAX_KEYS if limit is None else limit
+        if max(len(self._cache.keys), len(self._cache.changed)) <= limit:
             return
         self.write_back()
-        if len(self._cache.keys) > MAX_KEYS:
+        if len(self._cache.keys) > limit:
             self._cache.clear()
             self._timers.forget()
 

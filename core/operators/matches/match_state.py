@@ -9,9 +9,9 @@ and a row, and the runs with their threads. A row that no thread has is no longe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.core.api.state import KEY, KEY_INDEX, KeyedTable
+from headrace.core.api.state import KEY, KEY_INDEX
 from headrace.core.api.state_sizes import StateSize
 from headrace.core.patterns.matcher import Matcher
 from headrace.core.patterns.runs import AT, TIME, History, OptionSet, Row, Run, Thread
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MATCHED_ROWS, HISTORIES, RUNS = "__rows", "__histories", "__runs"
 """The columns of the table: lists of rows, of histories, and of runs."""
+PATTERN = "__pattern"
+"""The column of a table that several patterns share, with the pattern of a run."""
 MAX_KEYS = 1 << 17
 """The number of keys whose runs may stay in memory between two watermarks."""
 RUN_BYTES = 400
@@ -60,10 +62,31 @@ def list_match_columns(match: Match) -> dict[str, pl.DataType]:
     }
 
 
+class RunTable(Protocol):
+    """The stored runs of keys: the part of a KeyedTable that is used."""
+
+    def find(self, keys: pl.Series) -> pl.DataFrame:
+        """Return the rows of these keys."""
+        ...
+
+    def put(self, frame: pl.DataFrame) -> None:
+        """Insert or replace the rows of these keys."""
+        ...
+
+    def remove(self, keys: pl.Series) -> None:
+        """Remove the rows of these keys."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """The number of keys."""
+        ...
+
+
 class RunCache:
     """The runs of all keys: those in memory, and the table."""
 
-    def __init__(self, match: Match, table: KeyedTable, matcher: Matcher) -> None:
+    def __init__(self, match: Match, table: RunTable, matcher: Matcher) -> None:
         self._columns = list_match_columns(match)
         self._row_types = list_matched_columns(match)
         self._matcher = matcher

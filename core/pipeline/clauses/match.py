@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated
 
-from headrace.core.pipeline.diagnostics import make_expected_error, make_value_error
-from headrace.core.pipeline.document_model import DocumentModel, Field
-from headrace.core.pipeline.fields import Assignment, AssignmentsReading
+from headrace.core.pipeline.diagnostics import (
+    RuleViolation,
+    make_expected_error,
+    make_value_error,
+)
+from headrace.core.pipeline.document_model import DocumentModel, Field, InvalidSection, SectionError
+from headrace.core.pipeline.fields import Assignment, AssignmentsReading, Types
+from headrace.core.pipeline.key_rules import EXCLUDES, KeyRule, check_rules, list_given_keys
 from headrace.core.pipeline.text import Text
 from headrace.core.pipeline.values import (
     Count,
     FieldReading,
     Flag,
     Name,
+    StreamName,
     name,
     nonzero_duration,
     row_pattern,
@@ -23,9 +29,10 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 MATCH_KEY_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("conditions", "where", "variables"), "define"),
-    **dict.fromkeys(("measures", "select", "returns", "columns"), "emit"),
+    **dict.fromkeys(("measures", "select", "columns"), "emit"),
     **dict.fromkeys(("after_match_skip", "skip", "after"), "after_match"),
     **dict.fromkeys(("window", "timeout", "time"), "within"),
+    **dict.fromkeys(("patterns", "patterns_from", "broadcast"), "rules"),
     **dict.fromkeys(("timed_out_to", "timeout_to", "partial_to"), "incomplete_to"),
     **dict.fromkeys(("side_output", "late_output"), "late_to"),
 }
@@ -78,9 +85,15 @@ class MatchClause(DocumentModel):
     """A pattern over the rows of each key, in the order of event time."""
 
     key_aliases = MATCH_KEY_ALIASES
-    planned_keys = ("rules",)
-    pattern: Annotated[Text, row_pattern] = Field(
-        description="The pattern, as in `a b+ -> c`: variables in the order of their rows."
+    pattern: Annotated[Text | None, row_pattern] = Field(
+        None,
+        description="The pattern, as in `a b+ -> c`: variables in the order of their rows.",
+    )
+    rules: StreamName | None = Field(
+        None,
+        description="In place of `pattern`: a stream of [rules](match.md#rules), which add, "
+        "replace and remove patterns while the job runs. A row has `rule` (its name), `pattern`, "
+        "and, as far as needed, `define`, `emit`, `within`, `after_match` and `removed`.",
     )
     define: Annotated[
         tuple[Assignment, ...] | None,
@@ -114,6 +127,11 @@ class MatchClause(DocumentModel):
         description="A row for each matched row: the key, `match_start`, `match_end`, `variable`, "
         "then the columns of the input; without `emit`.",
     )
+    returns: Types | None = Field(
+        None,
+        description="With `rules`: the columns of a match and their types, as in `{n: bigint}`; "
+        "`emit` of a rule has their values, and what it leaves out is null.",
+    )
     incomplete_to: Name | None = Field(
         None,
         description="A stream for partial matches that ran out of time, or that the end of the "
@@ -130,3 +148,28 @@ class MatchClause(DocumentModel):
         description="The most partial matches of a key; `on_error` takes the row with which there "
         "would be more.",
     )
+
+    def check_combination(self) -> None:
+        """Check that there is a pattern, or rules that have them."""
+        if self.pattern is None and self.rules is None:
+            raise InvalidSection(SectionError("missing", ("pattern",), None))
+
+
+MATCH_RULES = (
+    KeyRule(
+        "pattern, define, within, after_match, emit",
+        EXCLUDES,
+        "rules",
+        "each rule has its own; returns has the columns of all",
+    ),
+    KeyRule("returns", "needs", "rules", "without rules, emit has the columns of a match"),
+    KeyRule("returns", EXCLUDES, "all_rows", "all_rows emits the columns of each row"),
+)
+
+
+def check_match(match: MatchClause, inputs: Sequence[Text]) -> Iterator[RuleViolation]:
+    """Yield the rules that the clause violates."""
+    yield from check_rules(MATCH_RULES, list_given_keys(match), "match")
+    if match.rules is not None and len(inputs) > 1:
+        message = "match: a step reads one input in addition to the rules"
+        yield RuleViolation(("from",), message, "unite them in an earlier step")

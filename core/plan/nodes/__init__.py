@@ -63,6 +63,7 @@ from headrace.core.plan.nodes.parts import (
     SourceTable,
     Step,
     Task,
+    find_match,
     find_process_body,
 )
 from headrace.core.plan.nodes.rows import (
@@ -149,6 +150,7 @@ __all__ = [
     "Upsert",
     "WeightConversion",
     "WindowedOperation",
+    "find_match",
     "find_process_body",
     "name_delta_streams",
     "name_loop_stream",

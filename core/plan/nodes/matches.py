@@ -116,6 +116,8 @@ class Match:
     """The stream of partial matches whose time has passed, or that the end of input has ended."""
     stored_columns: frozenset[str] | None = None
     """The columns of a waiting row that are stored, because they are read; None: all of them."""
+    stores_rows: bool = False
+    """Whether matched rows are stored as a whole, since rules with other patterns share a table."""
 
     @property
     def window(self) -> None:
@@ -158,7 +160,8 @@ class Match:
             tuple(
                 field
                 for field in self.row
-                if field.name in read or (self.all_rows and self.stores_column(field.name))
+                if field.name in read
+                or ((self.all_rows or self.stores_rows) and self.stores_column(field.name))
             )
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from headrace.core.plan.nodes.keyed import ProcessBody
+from headrace.core.plan.nodes.matches import Match
 from headrace.core.plan.nodes.rows import ComputedColumn
 from headrace.core.plan.nodes.windows import Ttl, Window
 from headrace.core.types.lazy_dataclass import dataclass
@@ -93,6 +94,18 @@ class ConnectedMatch:
     """Whether the right input is broadcast to every subtask: its rows are rules for all keys."""
 
 
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """Patterns over the rows of the left input, each of which is a rule of the right input.
+
+    A row of the right input adds, replaces or removes the rule of its name.
+    """
+
+    match: Match
+    """A match without a pattern: all that the rules have in common. Its key ends with the name of
+    the rule, and its columns are null."""
+
+
 JoinMatching: TypeAlias = (
     IntervalMatch
     | WindowMatch
@@ -101,4 +114,5 @@ JoinMatching: TypeAlias = (
     | TableMatch
     | BroadcastMatch
     | ConnectedMatch
+    | RuleMatch
 )

@@ -13,7 +13,8 @@ from headrace.core.pipeline.model import DEFAULT_SLOT, Watermark
 from headrace.core.plan.nodes.joins import Join, TwoSided
 from headrace.core.plan.nodes.keyed import KeyedOperation, Process, ProcessBody
 from headrace.core.plan.nodes.loops import Loop
-from headrace.core.plan.nodes.matching import ConnectedMatch
+from headrace.core.plan.nodes.matches import Match
+from headrace.core.plan.nodes.matching import ConnectedMatch, RuleMatch
 from headrace.core.plan.nodes.rows import (
     ChangeColumn,
     ComputedColumn,
@@ -53,6 +54,16 @@ def find_process_body(operation: Operation) -> ProcessBody | None:
     match operation:
         case Process(body=body) | Join(matching=ConnectedMatch(body=body)):
             return body
+    return None
+
+
+def find_match(operation: Operation) -> Match | None:
+    """Return the patterns that an operation looks for: one, or what the rules have in common."""
+    match operation:
+        case Match():
+            return operation
+        case Join(matching=RuleMatch(match=common)):
+            return common
     return None
 
 

@@ -22,6 +22,7 @@ from headrace.core.plan.nodes.matching import (
     ChangelogMatch,
     ConnectedMatch,
     IntervalMatch,
+    RuleMatch,
     TableMatch,
     WindowMatch,
 )
@@ -162,7 +163,7 @@ class CoverageFinder:
 def _follow_join(join: nodes.Join) -> KnownRows | None:
     """Return the facts about the rows of a join; None: they are not known."""
     match join.matching:
-        case ConnectedMatch():
+        case ConnectedMatch() | RuleMatch():
             return None
         case IntervalMatch(uses_processing_time=True) | BroadcastMatch(uses_event_time=False):
             return None

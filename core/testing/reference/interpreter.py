@@ -20,7 +20,7 @@ from headrace.core.operators.dead_letters import from_failed_rows
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_loop, get_two_input_operation
 from headrace.core.plan.loop_bodies import find_loop_bodies, sort_for_rounds
-from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, IntervalMatch
+from headrace.core.plan.nodes.matching import AsOfMatch, ConnectedMatch, IntervalMatch, RuleMatch
 from headrace.core.plan.row_expressions import find_fallible_expressions
 from headrace.core.testing.reference.joins import join_rows
 from headrace.core.testing.reference.keyed_steps import (
@@ -36,6 +36,7 @@ from headrace.core.testing.reference.matches import match_rows
 from headrace.core.testing.reference.over import compute_over
 from headrace.core.testing.reference.process_classes import FAILED, run_process
 from headrace.core.testing.reference.rows import Rows, TimedRow, Value, convert_time, evaluate
+from headrace.core.testing.reference.rule_matches import match_rules
 from headrace.core.testing.reference.source_rows import read_source
 from headrace.core.testing.reference.timeline import AT_ONCE, Course, Timeline
 from headrace.core.testing.reference.user_functions import map_rows
@@ -125,6 +126,8 @@ class StepInterpreter:
             self.side_outputs |= _run_two_inputs(self.step, join, join.matching, streams)
             return self.side_outputs.pop(self.step.name)
         sides = [streams[name] for name in inputs]
+        if isinstance(join.matching, RuleMatch):
+            return self._match_rules(join, join.matching.match, *sides)
         if join.has_late_rows and isinstance(join.matching, IntervalMatch | AsOfMatch):
             late = zip(sides, join.late_to, strict=True)
             sides = [self._drop_late_rows(rows, late_to) for rows, late_to in late]
@@ -202,6 +205,14 @@ class StepInterpreter:
         found = [match_rows(operation, *group) for group in group_rows(operation.key, rows)]
         self._add_side_output([row for _, some in found for row in some], operation.incomplete_to)
         return [row for some, _ in found for row in some]
+
+    def _match_rules(self, join: nodes.Join, common: nodes.Match, rows: Rows, rules: Rows) -> Rows:
+        """Find the matches of rules in the rows of each key."""
+        rows = self._drop_late_rows(rows, common.late_to)
+        found, incomplete, failed = match_rules(join, common, rows, rules)
+        self._add_side_output(incomplete, common.incomplete_to)
+        self._add_dead_letters(failed)
+        return found
 
     def _apply_in_windows(self, operation: nodes.WindowedOperation, rows: Rows) -> Rows:
         """Apply an operation to the rows of each key and window."""

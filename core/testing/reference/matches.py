@@ -23,9 +23,15 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 
 def match_rows(
-    operation: nodes.Match, key: Mapping[str, Value], rows: Sequence[TimedRow]
+    operation: nodes.Match,
+    key: Mapping[str, Value],
+    rows: Sequence[TimedRow],
+    until_us: int = NEVER_US,
 ) -> tuple[Rows, Rows]:
-    """Return the rows for the matches in the rows of a key, and those for incomplete matches."""
+    """Return the rows for the matches in the rows of a key, and those for incomplete matches.
+
+    What is not decided by `until_us` is left out.
+    """
     rows = sorted(rows, key=lambda row: row.order)
     conditions = MatchConditions(operation, rows)
     finder = MatchFinder(
@@ -38,6 +44,8 @@ def match_rows(
     complete: Rows = []
     incomplete: Rows = []
     for number, found in enumerate(finder.find()):
+        if found.decided_us > until_us:
+            continue
         # What only the end of the input decides has the time of its last row.
         time_us = found.decided_us
         if time_us == NEVER_US:

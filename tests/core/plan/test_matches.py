@@ -117,7 +117,7 @@ def test_having_extend_and_select_follow_a_match(tmp_path: Path) -> None:
             "pattern: a b, emit: {x: assert_true(a.id > 1) is null}",
             "a column of a match cannot fail",
         ),
-        ("pattern: a b, rules: x", '"rules" is not built yet'),
+        ("pattern: a b, rules: x", '"pattern" does not go with "rules"'),
         ("define: {a: id > 1}", 'missing key "pattern"'),
     ],
 )
@@ -174,3 +174,15 @@ def test_a_default_is_given_for_a_variable_without_rows(tmp_path: Path) -> None:
     text = pipeline("pattern: low up+, define: {up: 'price > last(up.price, low.price)'}")
     (condition,) = match_of(tmp_path, text).conditions
     assert condition.references == {"low", "up"}
+
+
+def test_a_comment_that_cuts_a_pattern_off_is_named(tmp_path: Path) -> None:
+    steps = (
+        "steps:\n  s:\n    from: orders\n    key: name\n    match:\n"
+        "      pattern: a (b # | c)\n      within: 1h\n"
+    )
+    (found,) = said(tmp_path, f"{SOURCE}{steps}sinks:\n  out: {{from: s, console: {{}}}}\n")
+    assert found.endswith('[a "#" after a space begins a comment, which is no part of the pattern]')
+    block = steps.replace("pattern: a (b # | c)", "pattern: |\n        a b # | c")
+    (found,) = said(tmp_path, f"{SOURCE}{block}sinks:\n  out: {{from: s, console: {{}}}}\n")
+    assert found.endswith("[a pattern has no comments: write it above the pattern]")

@@ -22,6 +22,12 @@ from headrace.state.savepoints.savepoint import open_savepoint
 from tests.support.paths import WINDOW_CODE as CODE
 from tests.support.stopped_jobs import Stopped, read, said, table
 
+RULES = (
+    "from: rows, key: k, match: {rules: rules, returns: {t: bigint}}}"
+    "\n  rules: {from: rows, where: s = 'a' and v = 1, select: {rule: \"'up'\", "
+    "pattern: \"'a -> b+ -> c'\", define: \"'{a: v < 4, b: v > 1, c: v = 9}'\", within: \"'1h'\"}"
+)
+"""A step with rules, and the step that has a row of one."""
 KNOWN = {
     "partials of a user's class": (
         "from: rows, key: k, window: {slide: 10s, every: 5s},"
@@ -141,6 +147,26 @@ KNOWN = {
         " within: 1h, emit: {t: sum(b.v)}}",
         "keys: k match_start reached rows ways",
         ["1 0 b 2 1", "1 2 a 1 1", "1 4 a 1 1", "2 1 a 1 1"],
+    ),
+    "runs of rules": (
+        RULES,
+        "keys: k rule match_start reached rows ways",
+        ["1 up 0 b 2 1", "1 up 2 a 1 1", "1 up 4 a 1 1", "2 up 1 a 1 1"],
+    ),
+    "rules that hold": (
+        RULES,
+        "rules: rule pattern define within event_time",
+        ["up a -> b+ -> c {a: v < 4, b: v > 1, c: v = 9} 1h 0"],
+    ),
+    "rows that wait for rules": (
+        RULES,
+        "waiting: k s v x at event_time",
+        ["2 b 7 -2.0 7 7"],
+    ),
+    "times of runs of rules": (
+        RULES,
+        "due: k rule time",
+        ["1 up 3600", "2 up 3601"],
     ),
     "running": (
         "from: rows, key: {k: k, until: s}, aggregate: {n: count(*)}, having: n > 1, ttl: 1h",

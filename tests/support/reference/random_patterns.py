@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -9,7 +14,7 @@ from headrace.core.expressions.typed import ExpressionError
 from headrace.core.patterns.automaton import Automaton, build_automaton
 from headrace.core.patterns.parser import parse_pattern
 from headrace.core.patterns.pattern import Pattern
-from tests.support.reference.random_pipelines import SCHEMA, SPREAD_S
+from tests.support.reference.random_pipelines import BEGIN, SCHEMA, SPREAD_S
 
 DEPTH = 4
 """The largest number of groups inside each other, the pattern itself included."""
@@ -61,6 +66,17 @@ COUNTED = (
     "  ended: {from: ends, memory: {data: ended}}\n",
 )
 """Steps and sinks that depend on the event times of matches."""
+RETURNS = {
+    "n": ("count({})", "{}.v", "sum({}.v)", "min({}.v) + count(*)"),
+    "d": ("avg({}.v)", "{}.x", "sum({}.v)"),
+    "t": ("first({}.s)", "{}.s", "{}.v"),
+    "unknown": ("count({})",),
+}
+"""By column that rules may emit: its values. Some do not fit, and the last is not declared."""
+RULE_SCHEMA = (
+    "{rule: string, pattern: string, define: string, emit: 'map<string,string>', within: string, "
+    "after_match: string, removed: boolean, at: timestamp}"
+)
 KEYS = ("key: k", "key: k", "key: [k, s]", "key: {j: v % 2}", "key: {y: x}")
 
 
@@ -107,13 +123,11 @@ def clauses(draw: st.DrawFn, incomplete_to: str = "unfinished") -> list[str]:
     text = draw(patterns())
     pattern = parse_pattern(text)
     automaton = build_automaton(pattern)
-    define = [
-        f'{name}: "{condition}"'
-        for name in pattern.names
-        if (condition := _draw_condition(draw, pattern, automaton, name))
-    ]
-    match = [f'pattern: "{text}"', f"define: {{{', '.join(define)}}}" if define else ""]
-    match += [_draw_within(draw, text), _draw_after(draw, pattern, automaton)]
+    conditions = _draw_conditions(draw, pattern, automaton).items()
+    define = ", ".join(f'{name}: "{condition}"' for name, condition in conditions)
+    match = [f'pattern: "{text}"', f"define: {{{define}}}" if define else ""]
+    within, after = _draw_within(draw, text), _draw_after(draw, pattern, automaton)
+    match += [f"within: {within}" if within else "", f"after_match: {after}"]
     if draw(st.integers(0, 4)) == 0:
         match.append("all_rows: true")
     else:
@@ -129,6 +143,12 @@ def clauses(draw: st.DrawFn, incomplete_to: str = "unfinished") -> list[str]:
 
 def _names(pattern: Pattern) -> st.SearchStrategy[str]:
     return st.sampled_from(pattern.variables)
+
+
+def _draw_conditions(draw: st.DrawFn, pattern: Pattern, automaton: Automaton) -> dict[str, str]:
+    """Draw the conditions of variables."""
+    drawn = {name: _draw_condition(draw, pattern, automaton, name) for name in pattern.names}
+    return {name: condition for name, condition in drawn.items() if condition}
 
 
 def _draw_condition(
@@ -150,8 +170,7 @@ def _draw_within(draw: st.DrawFn, text: str) -> str:
     """Draw the longest time of a match; none where a match cannot wait."""
     is_strict = not ({"->", "=>"} & {*text.split()})
     times = ["", ""] * is_strict + ["2s", "5s", "12s", "60s"]
-    within = draw(st.sampled_from(times))
-    return f"within: {within}" if within else ""
+    return draw(st.sampled_from(times))
 
 
 def _draw_after(draw: st.DrawFn, pattern: Pattern, automaton: Automaton) -> str:
@@ -163,7 +182,7 @@ def _draw_after(draw: st.DrawFn, pattern: Pattern, automaton: Automaton) -> str:
         for name in pattern.variables
         if starts != {name}
     ]
-    return f"after_match: {draw(st.sampled_from(rules))}"
+    return draw(st.sampled_from(rules))
 
 
 @st.composite
@@ -185,3 +204,61 @@ def pipelines(draw: st.DrawFn) -> str:
         "  partial: {from: unfinished, memory: {data: partial}}\n"
         f"{counted[1]}"
     )
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw the row of a rule, or one that removes a rule; some are invalid."""
+    name = draw(st.sampled_from(["one", "one", "two", "three"]))
+    second = draw(st.integers(0, SPREAD_S))
+    row: dict[str, Any] = {"rule": name, "at": BEGIN + timedelta(seconds=second)}
+    if draw(st.integers(0, 4)) == 0:
+        return row | {"removed": True}
+    text = draw(patterns())
+    pattern = parse_pattern(text)
+    automaton = build_automaton(pattern)
+    conditions = _draw_conditions(draw, pattern, automaton)
+    columns = draw(st.lists(st.sampled_from([*RETURNS] * 4 + ["n"] * 9), max_size=3, unique=True))
+    emit = {
+        column: draw(st.sampled_from(RETURNS[column])).replace("{}", draw(_names(pattern)))
+        for column in columns
+    }
+    return row | {
+        "pattern": text,
+        "define": json.dumps(conditions) if conditions else None,
+        "emit": emit or None,
+        "within": _draw_within(draw, text) or None,
+        "after_match": _draw_after(draw, pattern, automaton),
+    }
+
+
+@st.composite
+def rule_pipelines(draw: st.DrawFn) -> str:
+    """Draw a pipeline from `in`, with rules from `rules`, to `out`, `partial` and `bad`."""
+    returns = "{n: bigint, d: double, t: string}"
+    emitted = draw(st.sampled_from([f"returns: {returns}"] * 3 + ["all_rows: true"]))
+    key = draw(st.sampled_from(KEYS))
+    return (
+        f"sources:\n  rows:\n    memory: {{data: in}}\n    schema: {SCHEMA}\n"
+        f"    event_time: at\n    watermark: {{delay: {SPREAD_S}s}}\n"
+        f"  rules:\n    memory: {{data: rules}}\n    schema: {RULE_SCHEMA}\n"
+        f"    event_time: at\n    watermark: {{delay: {SPREAD_S}s}}\n"
+        f"steps:\n  step:\n    from: rows\n    {key}\n"
+        f"    match:\n      rules: rules\n      {emitted}\n      incomplete_to: unfinished\n"
+        "    on_error: {to: bad}\n"
+        "  failed: {from: bad, select: [step]}\n"
+        "sinks:\n"
+        "  out: {from: step, memory: {data: out}}\n"
+        "  partial: {from: unfinished, memory: {data: partial}}\n"
+        "  bad_rules: {from: failed, memory: {data: bad_rules}}\n"
+    )
+
+
+def rule_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Build a frame of rows of rules."""
+    texts = ("rule", "pattern", "define", "within", "after_match")
+    columns = {name: pl.Series(name, [row.get(name) for row in rows], pl.String) for name in texts}
+    emit = pl.Series("emit", [row.get("emit") for row in rows], pl.Map(pl.String, pl.String))
+    removed = pl.Series("removed", [row.get("removed") for row in rows], pl.Boolean)
+    at = pl.Series("at", [row["at"] for row in rows], pl.Datetime("us", "UTC"))
+    return pl.DataFrame([*columns.values(), emit, removed, at])

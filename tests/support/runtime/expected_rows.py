@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
+import polars as pl
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -212,13 +213,17 @@ def pieces(splits: Splits, size: int) -> dict[str, list[MemoryEvent]]:
     return {str(at): [*cut(random_pipelines.frame(rows), size)] for at, rows in enumerate(splits)}
 
 
-def paced(splits: Splits, chance: random.Random) -> dict[str, list[MemoryEvent]]:
+def paced(
+    splits: Splits,
+    chance: random.Random,
+    frame: Callable[[list[dict[str, Any]]], pl.DataFrame] = random_pipelines.frame,
+) -> dict[str, list[MemoryEvent]]:
     """The rows of each split in pieces, with pauses."""
     found: dict[str, list[MemoryEvent]] = {}
     for at, rows in enumerate(splits):
         found[str(at)] = []
-        for frame in cut(random_pipelines.frame(rows), chance.choice([1, 4, 50])):
-            found[str(at)] += [frame, chance.choice([0.0, 0.4, 2.0])]
+        for piece in cut(frame(rows), chance.choice([1, 4, 50])):
+            found[str(at)] += [piece, chance.choice([0.0, 0.4, 2.0])]
     return found
 
 

@@ -138,9 +138,12 @@ class LoopRounds:
 
     def _check_keys(self, rows: DataFrame, key: Sequence[str], stream: str, round: int) -> None:
         """Raise ConnectorError if two rows have the same key."""
-        repeated = rows.groupBy(*map(quote_column, key)).count().where("count > 1").first()
+        from pyspark.sql.functions import expr
+
+        counted = rows.groupBy(*map(quote_column, key)).agg(expr("count(*)").alias("__rows"))
+        repeated = counted.where("__rows > 1").drop("__rows").first()
         if repeated is not None:
-            values = dict(zip(key, repeated, strict=False))
+            values = dict(zip(key, repeated, strict=True))
             with attribute_errors_to(self.head.name):
                 raise make_repeated_key_error(stream, round, values)
 

@@ -1,0 +1,110 @@
+"""Edges per second of CPU of which the connected components are found, from Parquet to Parquet.
+
+The graph is random, with five edges for each vertex. The figure is that of the delta iteration of
+`configs/loops/minimum.yaml`; on stderr also that of the same rounds as `bulk`, with the rows that
+the heads send into their loops, and that of `scipy.sparse.csgraph` if scipy is installed, with the
+same reading and writing. `python -m benchmarks.components [THOUSANDS OF EDGES]`
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import polars as pl
+
+from docs.snippets import ROOT
+
+STEPS = (ROOT / "configs" / "loops" / "minimum.yaml").read_text("utf-8")
+SOURCES = """\
+name: components
+sources:
+  vertices: {files: {path: vertices.parquet}, format: parquet, schema: {id: bigint, value: bigint}}
+  edges: {files: {path: edges.parquet}, format: parquet, schema: {one: bigint, other: bigint}}
+"""
+SINKS = "sinks: {out: {from: minimum, files: {path: out, mode: overwrite}, format: parquet}}\n"
+BULK = """\
+  minimum:
+    iterate: {bulk: vertices, body: smaller, rounds: 100}
+  back: {from: edges, select: {one: other, other: one}}
+  ways: {from: [edges, back]}
+  sent:
+    join: {left: {from: minimum.loop, as: changed}, right: ways, on: changed.id = ways.one}
+    select: {id: ways.other, value: changed.value}
+  both: {from: [sent, minimum.loop]}
+  smaller: {from: both, key: id, aggregate: {value: min(value)}}
+"""
+SCIPY = """\
+import numpy, polars
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+ids, edges = polars.read_parquet("vertices.parquet")["id"], polars.read_parquet("edges.parquet")
+ends = edges["one"].to_numpy(), edges["other"].to_numpy()
+graph = coo_matrix((numpy.ones(edges.height, dtype="i1"), ends), shape=(len(ids), len(ids)))
+labels = connected_components(graph, directed=False)[1]
+polars.DataFrame({"id": ids, "value": labels}).write_parquet("labels.parquet")
+"""
+
+
+def write_graph(folder: Path, edges: int) -> None:
+    """Write a random graph."""
+    chance, vertices = random.Random(1), edges // 5
+    ids = pl.Series(range(vertices))
+    pl.DataFrame({"id": ids, "value": ids}).write_parquet(folder / "vertices.parquet")
+    ends = {n: [chance.randrange(vertices) for _ in range(edges)] for n in ("one", "other")}
+    pl.DataFrame(ends).write_parquet(folder / "edges.parquet")
+
+
+def run_timed(folder: Path, *words: str) -> tuple[float, str]:
+    """Run a command; return its CPU seconds, and what it writes to stderr."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run(words, cwd=folder, stderr=subprocess.PIPE, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if ran.returncode:
+        raise RuntimeError(ran.stderr)
+    spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return spent, ran.stderr
+
+
+def run_pipeline(folder: Path, steps: str) -> tuple[float, int, pl.DataFrame]:
+    """Run a pipeline; return its CPU seconds, the rows that its head emits, and the result."""
+    (folder / "p.yaml").write_text(f"{SOURCES}steps:\n{steps}{SINKS}")
+    headrace = str(Path(sys.executable).with_name("headrace"))
+    spent, log = run_timed(folder, headrace, "run", "p.yaml", "--fresh", "--log", "json")
+    events = [json.loads(line) for line in log.splitlines()]
+    rows = next(e["parts"]["minimum"]["rows_out"] for e in reversed(events) if "parts" in e)
+    return spent, rows, pl.read_parquet(folder / "out" / "*.parquet").sort("id")
+
+
+def main(thousands: str = "100") -> None:
+    """Print the figures."""
+    edges = int(thousands) * 1000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_graph(folder, edges)
+        delta = STEPS.partition("steps:\n")[2].partition("sinks:")[0]
+        spent, rows, found = run_pipeline(folder, delta)
+        print(f"components {edges / spent / 1000:.1f} K edges per CPU second", flush=True)
+        print(f"delta: {spent:.1f} s, {rows} rows from the head", file=sys.stderr)
+        bulk_s, rows, same = run_pipeline(folder, BULK)
+        assert same.equals(found)
+        print(f"bulk: {bulk_s:.1f} s, {rows} rows from the head", file=sys.stderr)
+        try:
+            scipy_s, _ = run_timed(folder, sys.executable, "-c", SCIPY)
+        except RuntimeError as error:
+            print(f"no scipy: {str(error).splitlines()[-1]}", file=sys.stderr)
+            return
+        labels = pl.read_parquet(folder / "labels.parquet").sort("id")
+        assert labels.join(found, on="id").group_by("value", "value_right").len().height == (
+            labels["value"].n_unique()
+        )
+        print(f"scipy: {scipy_s:.1f} s, delta takes {spent / scipy_s:.0f} x", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

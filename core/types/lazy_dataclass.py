@@ -1,9 +1,9 @@
 """Dataclasses that are cheap to define.
 
 The decorator of the standard library examines each field and compiles up to six methods of each
-class, which was a third of the CPU of a start. Here only the slots are made at once. The standard
-library makes the fields when something first reads them, and a method is made when it is first
-called: most classes have no object in a run.
+class, which was a third of the CPU of a start. Here only the slots are made at once. The fields
+are made when something first reads them, and a method when it is first called: most classes have
+no object in a run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 Method: TypeAlias = "Callable[..., Any]"
+Fields: TypeAlias = "dict[str, dataclasses.Field[Any]]"
+FIELDS = "__dataclass_fields__"
+STANDARD = dataclasses.dataclass(init=False, repr=False, eq=False)
 COMPARISONS = ("lt", "le", "gt", "ge")
 
 INTERPRETED_CALLS = 3
@@ -76,9 +79,10 @@ def build_decorator(
         types = {name: text for name, text in annotations if not text.startswith("ClassVar")}
         defaults = {name: cls.__dict__[name] for name in types.keys() & cls.__dict__.keys()}
         made: dict[str, Any] = {name: LazyAttribute(build) for name, build in builders.items()}
-        made["__dataclass_fields__"] = LazyAttribute(
-            lambda cls: _build_fields(cls, types, defaults, kw_only=kw_only)
+        made["_declared_fields"] = LazyAttribute(
+            lambda cls: _declare_fields(cls, types, defaults, kw_only=kw_only)
         )
+        made["__dataclass_fields__"] = LazyAttribute(lambda cls: _build_fields(cls, types))
         if eq and not frozen:
             made["__hash__"] = None
         if frozen:
@@ -118,27 +122,46 @@ def _add_attributes(cls: Any, defaults: Mapping[str, Any], made: Mapping[str, An
     return cls
 
 
-def _build_fields(
+def _declare_fields(
     cls: Any, types: Mapping[str, str], defaults: Mapping[str, Any], *, kw_only: bool
-) -> dict[str, dataclasses.Field[Any]]:
-    """Return the fields of the class after those of its bases."""
-    namespace = {"__module__": cls.__module__, "__annotations__": types, "__doc__": "Fields."}
-    decorate = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)
-    own: Any = decorate(type(cls.__name__, (), {**namespace, **defaults}))
-    cls.__dataclass_params__ = own.__dataclass_params__  # for subclasses of the standard decorator
-    fields = dict[str, dataclasses.Field[Any]]()
+) -> Fields:
+    """Return the fields of the class after those of its bases.
+
+    They have no types: the standard library takes three times as long to find these.
+    """
+    fields: Fields = {}
     for base in reversed(cls.__mro__[1:]):
-        fields |= getattr(base, "__dataclass_fields__", {})
-    return fields | own.__dataclass_fields__  # type: ignore[no-any-return]
+        known = "_declared_fields" if "_declared_fields" in vars(base) else FIELDS
+        fields |= getattr(base, known, {})
+    for name in types:
+        default = defaults.get(name, MISSING)
+        is_field = isinstance(default, dataclasses.Field)
+        each = default if is_field else dataclasses.field(default=default)
+        each.name = name
+        each.kw_only = kw_only if each.kw_only is MISSING else each.kw_only
+        fields[name] = each
+    return fields
+
+
+def _build_fields(cls: Any, types: Mapping[str, str]) -> Fields:
+    """Return the fields of the class after those of its bases, for `dataclasses`."""
+    namespace = {"__module__": cls.__module__, "__annotations__": types, "__doc__": "Fields."}
+    own = {name: cls._declared_fields[name] for name in types}
+    made: Any = STANDARD(type(cls.__name__, (), {**namespace, **own}))
+    cls.__dataclass_params__ = made.__dataclass_params__  # for subclasses of the standard decorator
+    fields: Fields = {}
+    for base in reversed(cls.__mro__[1:]):
+        fields |= getattr(base, FIELDS, {})
+    return fields | getattr(made, FIELDS)  # type: ignore[no-any-return]
 
 
 def _list_positional(cls: Any) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(cls) if f.init and not f.kw_only)
+    return tuple(f.name for f in cls._declared_fields.values() if f.init and not f.kw_only)
 
 
 def _build_init(cls: Any, *, frozen: bool) -> Method:
     """Return an `__init__` that replaces itself with the compiled one when it is called often."""
-    fields = {each.name: each for each in dataclasses.fields(cls)}
+    fields = {each.name: each for each in cls._declared_fields.values()}
     parameters = {name for name, each in fields.items() if each.init}
     required = {name for name in parameters if not _has_default(fields[name])}
     positional = _list_positional(cls)
@@ -172,11 +195,11 @@ def _has_default(field: dataclasses.Field[Any]) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
 
 
-def _compile_init(cls: type, *, frozen: bool) -> Method:
+def _compile_init(cls: Any, *, frozen: bool) -> Method:
     """Compile the `__init__` that assigns each field its argument, its default or a new value."""
     scope: dict[str, Any] = {"__missing": MISSING, "__assign": object.__setattr__}
     # An argument by keyword may have no default after one that has.
-    fields = sorted(dataclasses.fields(cls), key=attrgetter("kw_only"))
+    fields = sorted(cls._declared_fields.values(), key=attrgetter("kw_only"))
     parameters, lines = ["self"], []
     for field in fields:
         name, value, default = field.name, field.name, ""
@@ -204,7 +227,7 @@ def _compile_init(cls: type, *, frozen: bool) -> Method:
 
 
 def _build_repr(cls: Any) -> Method:
-    names = [each.name for each in dataclasses.fields(cls) if each.repr]
+    names = [each.name for each in cls._declared_fields.values() if each.repr]
 
     def __repr__(self: object) -> str:
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
@@ -240,11 +263,11 @@ def _choose_comparison(name: str) -> Callable[[Any], Method]:
 
 
 def _list_compared(cls: Any) -> list[str]:
-    return [each.name for each in dataclasses.fields(cls) if each.compare]
+    return [each.name for each in cls._declared_fields.values() if each.compare]
 
 
 def _build_hash(cls: Any) -> Method:
-    fields = dataclasses.fields(cls)
+    fields = cls._declared_fields.values()
     read = _build_reader([f.name for f in fields if (f.compare if f.hash is None else f.hash)])
 
     def __hash__(self: object) -> int:
@@ -270,7 +293,7 @@ def _choose_refusal(name: str, change: str) -> Callable[[Any], Method]:
     """
 
     def build(cls: Any) -> Method:
-        names = {each.name for each in dataclasses.fields(cls)}
+        names = {each.name for each in cls._declared_fields.values()}
 
         def method(self: object, attribute: str, *value: object) -> None:
             if type(self) is cls or attribute in names:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from headrace.cli.control import job_socket
 from headrace.cli.control.client import Document, JobClient, NoAnswer, NotListening, build_refusal
 from headrace.cli.control.job_list import RESUMABLE_STATUSES, JobEntry
-from headrace.cli.control.job_lookup import format_command, resolve_job_name
+from headrace.cli.control.job_lookup import describe_job_list, format_command, resolve_job_name
 from headrace.cli.errors import Refusal
 from headrace.cli.pipeline_file import DEFAULT_HOME
 from headrace.cli.server.server_folder import SERVER
@@ -52,7 +52,8 @@ class ServerClient:
             hint = own if name == DEFAULT_HOME else f"the home of a server is DIR/{DEFAULT_HOME}"
             raise Refusal(f"no server leads {self.root}", hint, 3) from None
         except NoAnswer as error:
-            raise Refusal(f"the server has not answered: {error}", status=1) from None
+            hint = f"it may still do it: {describe_job_list(client.home)}"
+            raise Refusal(f"the server has not answered: {error}", hint, 1) from None
         if status >= 300:
             raise build_refusal(status, document)
         return document

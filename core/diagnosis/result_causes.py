@@ -165,12 +165,11 @@ def _find_missing_matches(
             f"`{match.pattern}` is complete {format_microseconds(within_us)} after its first row; "
             f"the watermark is at {format_watermark(counts.watermark_us)}"
         )
-        yield _build_finding(
-            span, "windows_wait", step.name, message, f"`within:` of step {step.name}"
-        )
+        setting = describe_clause("within", step.name)
+        yield _build_finding(span, "windows_wait", step.name, message, setting)
         return
     message = f"none of {last} completed the pattern `{match.pattern}`"
-    setting = f"`pattern:`, `define:` and `within:` of step {step.name}"
+    setting = f"{describe_clause('pattern', step.name)}, with its `define` and `within`"
     yield _build_finding(span, "nothing_matches", step.name, message, setting)
 
 

@@ -116,7 +116,7 @@ def test_pattern_that_no_rows_complete(tmp_path: Path) -> None:
     found = matched(tmp_path, "a b", "10s")
     assert [*found] == ["nothing_matches m"]
     assert "60 rows completed the pattern `a b`" in found["nothing_matches m"].message
-    assert "`define:`" in found["nothing_matches m"].setting
+    assert "`pattern:` of step m, with its `define`" in found["nothing_matches m"].setting
     assert matched(tmp_path, "a b?", "10s") == {}
 
 

@@ -49,6 +49,8 @@ LONGEST = (
 TOGETHER = ("tests/core/spark", "tests/connectors/kafka")
 """Folders whose tests share what takes long to start: a session of Spark, brokers."""
 BROKERS = {"broker", "secured"}
+MAX_SHOWN = 4000
+"""The number of characters shown of a failure when it comes; all of it is shown at the end."""
 
 
 # `nohup` and some shells ignore signals that tests send, and processes inherit that.
@@ -134,7 +136,7 @@ class FailureDisplay:
         if report.failed:
             self._terminal.ensure_newline()
             self._terminal.write_line(f"FAILED {report.nodeid} ({report.when})")
-            self._terminal.write_line(report.longreprtext)
+            self._terminal.write_line(report.longreprtext[-MAX_SHOWN:])
 
 
 @pytest.hookimpl(trylast=True)

@@ -69,8 +69,9 @@ class RunTimers:
                 starts.append(start)
         if not slots:
             return
+        # Without a key, the frame of the keys has no height.
         keys = self._columns.build_key_frame(starts)
-        self._due.add(keys.with_columns(pl.Series(SLOT, slots, dtype=pl.Int64)))
+        self._due.add(pl.DataFrame([*keys, pl.Series(SLOT, slots, dtype=pl.Int64)]))
 
     def forget(self) -> None:
         """Forget the runs in memory, which are all filed."""

@@ -12,12 +12,12 @@ from headrace.core.sql.parser import parse_query
 from headrace.core.sql.syntax_tree import (
     DerivedTable,
     JoinedTable,
+    MatchTable,
     Query,
     QueryBody,
     Select,
     SetOperation,
     TableItem,
-    TableName,
     Values,
     list_table_names,
 )
@@ -82,7 +82,10 @@ def _of_table(item: TableItem, text: str) -> str:
             return f"({_of_table(item.left, text)} {kind} {_of_table(item.right, text)}{on}{using})"
         case DerivedTable():
             return f"({' | '.join(_of_query(item.query, text))}) as {item.alias}"
-    assert isinstance(item, TableName)
+        case MatchTable():
+            define = ", ".join(f"{e.name}: {_cut(e.expression, text)}" for e in item.define)
+            pattern = text[item.pattern.start : item.pattern.end]
+            return f"{_of_table(item.table, text)} match {pattern} {define} as {item.alias}"
     as_of = f" as of {_cut(item.as_of, text)}" if item.as_of is not None else ""
     return f"{item.name} as {item.alias}{as_of}"
 
@@ -120,6 +123,12 @@ def _cut(node: SyntaxNode, text: str) -> str:
         (
             "select a from (select b from t) as u (a)",
             "select a | from (select b | from t as t) as u",
+        ),
+        (
+            "select a from t as u match_recognize (order by b measures final last(c.d) as a pattern"
+            " ((c | e){,2}? f$) define c as running c.d > 1, f as count(f.*) > 2) m (pattern)",
+            "select a | from t as u match (c | e){,2}? f$ c: running c.d > 1, f: count(f.*) > 2"
+            " as m",
         ),
         (
             "select a from o join v for system_time as of o.at as w on a = b",

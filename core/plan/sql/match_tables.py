@@ -30,6 +30,7 @@ from headrace.core.plan.sql.time_bounds import find_column, read_interval
 from headrace.core.sql.syntax_tree import MatchTable
 from headrace.core.types.data_types import quote_name
 from headrace.core.types.lazy_dataclass import dataclass
+from headrace.core.types.lazy_pattern import compile_pattern
 
 Column: TypeAlias = tuple[str, Text, Span]
 """The name of a column, its text and its place."""
@@ -38,18 +39,20 @@ UNNAMED = "match"
 """The name of a table of matches that has none."""
 WITHIN_HINT = "as in within interval '10' minutes"
 
-_FOREIGN_PARTS = {
-    re.compile(r"\{-"): (
+_FOREIGN_PARTS = (
+    (
+        compile_pattern(r"\{-"),
         "{- ... -} is not supported",
         "all rows per match has classifier(), by which the query around leaves rows out",
     ),
-    re.compile(r"\bpermute\s*\(", re.IGNORECASE): (
+    (
+        compile_pattern(r"\bpermute\s*\(", re.IGNORECASE),
         "permute is not supported",
         "write the orders as alternatives, whose variables have names of their own",
     ),
-}
+)
 """Parts of patterns that `match` does not have, with messages and hints."""
-_MISSING_NUMBER = re.compile(r"\{\s*(?=,)")
+_MISSING_NUMBER = compile_pattern(r"\{\s*(?=,)")
 """The place of the missing number in `{,3}`."""
 _WORDS = {
     "as in within: 10m": WITHIN_HINT,
@@ -143,7 +146,7 @@ class MatchTableBuilder:
         """Return the pattern, and its text as `match` has it."""
         texts, span = self.texts, self.written.pattern
         text = texts.read(span)
-        for part, (message, hint) in _FOREIGN_PARTS.items():
+        for part, message, hint in _FOREIGN_PARTS:
             if found := part.search(text):
                 place = Span(span.start + found.start(), span.start + found.end())
                 raise texts.reject(message, place, hint)

@@ -16,7 +16,7 @@ from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.patterns.automaton import build_automaton
 from headrace.core.patterns.parser import parse_pattern
 from headrace.core.patterns.pattern import Pattern
-from headrace.core.pipeline.clauses.match import DEFAULT_MAX_RUNS, MatchClause, Skip
+from headrace.core.pipeline.clauses.match import MatchClause, Skip
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text, TextPart
 from headrace.core.plan.nodes import MATCH_BOUNDS
@@ -125,9 +125,6 @@ class MatchTableBuilder:
             after_match=self._write_skip(),
             emit=None if self.written.all_rows else emit,
             all_rows=self.written.all_rows,
-            incomplete_to=None,
-            late_to=None,
-            max_runs=DEFAULT_MAX_RUNS,
         )
 
     def _write(self, draft: Draft) -> Relation:

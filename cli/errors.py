@@ -6,7 +6,8 @@ shown instead.
 
 A failing report never breaks a run. Text that standard error does not take (its reader is gone, its
 disk is full) is lost. If a standard stream was closed before the start, the first opened file would
-get its number and all printed text, so the number is reserved.
+get its number and all printed text, so the number is reserved. Python has no `sys.stdout` then, so
+one is made that writes to nowhere.
 """
 
 from __future__ import annotations
@@ -152,5 +153,5 @@ def set_up_standard_streams() -> None:
     # A name or a terminal that is not UTF-8: escapes are shown, instead of an error.
     escaped = "backslashreplace"
     sys.stderr = io.TextIOWrapper(raw, encoding, escaped, line_buffering=True)
-    if sys.stdout:
-        sys.stdout.reconfigure(errors=escaped)  # type: ignore[union-attr]
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stdout.reconfigure(errors=escaped)  # type: ignore[union-attr]

@@ -106,8 +106,9 @@ def test_a_run_needs_nobody_to_listen(tmp_path: Path, closed: str, log: str) -> 
 
 
 @pytest.mark.parametrize("closed", ["1>&-", "1>&- 2>&-"])
-def test_a_command_without_standard_output_is_no_defect(closed: str) -> None:
-    line = f"{' '.join(HEADRACE)} functions {closed}"
+@pytest.mark.parametrize("command", ["functions", "query 'select 1 as x' --format parquet"])
+def test_a_command_without_standard_output_is_no_defect(command: str, closed: str) -> None:
+    line = f"{' '.join(HEADRACE)} {command} {closed}"
     ran = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
 

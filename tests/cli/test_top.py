@@ -40,7 +40,7 @@ def test_parts_of_a_job_have_rows_rates_shares_and_findings(
         assert all(
             sum(int(each[:-1]) for each in row[5:8]) in (99, 100, 101) for row in parts.values()
         )
-        assert rows[3].startswith("- rows: 1 of 2 subtasks have no split to read")
+        assert rows[3].startswith("- rows: 1 of 2 subtasks has no split to read")
 
 
 def test_an_unknown_job_has_no_figures(headrace: Headrace, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_job_is_told_its_causes_and_their_settings(headrace: Headrace, tmp_pat
         assert (ran.status, ran.err) == (0, "")
         head, place, setting = ran.out.splitlines()
         assert head.startswith("test is running: 10 rows in, ")
-        assert place == "- rows: 1 of 2 subtasks have no split to read: there is 1 split"
+        assert place == "- rows: 1 of 2 subtasks has no split to read: there is 1 split"
         assert setting.startswith("  setting: ")
         ran = headrace("why", "p.yaml", "--json", "--home", "home")
         document = json.loads(ran.out)

@@ -18,7 +18,6 @@ from headrace.core.plan.sql.lookup_joins import (
     find_lookups,
     refuse_unread_keys,
 )
-from headrace.core.plan.sql.match_tables import MatchTableBuilder
 from headrace.core.plan.sql.rankings import limit_query
 from headrace.core.plan.sql.scope import Scope, ScopeColumn, list_columns
 from headrace.core.plan.sql.steps import Draft, Relation, StepWriter, hide_columns
@@ -138,6 +137,8 @@ class TableBuilder:
             else:
                 found = self.writer.find_source(leaf.name, alias, leaf.span)
         elif isinstance(leaf, MatchTable):
+            from headrace.core.plan.sql.match_tables import MatchTableBuilder
+
             rows = self._find_table(leaf.table)
             found = MatchTableBuilder(self.writer, self.texts, self.path, leaf, rows).build()
         else:

@@ -66,7 +66,7 @@ def test_a_job_that_waits_for_partitions_is_told_which(
     assert idle["message"].endswith("while others are further; n waits for it")
     assert idle["setting"] == "`watermark: {idle: 30s}` of source orders"
     empty = found["subtasks_without_splits", "orders"]
-    assert empty["message"].startswith("1 of 3 subtasks have no split to read: there are 2 splits")
+    assert empty["message"].startswith("1 of 3 subtasks has no split to read: there are 2 splits")
     none = found["no_rows", "closed"]
     assert none["message"] == "no row yet; its 3 splits are read to the end"
     assert "`topic:`" in none["setting"]

@@ -298,13 +298,14 @@ def test_a_reader_that_goes_away_ends_the_job_in_peace(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_leaves_nothing_that_is_seen(tmp_path: Path) -> None:
-    with start(tmp_path, "--set", "sinks.f.files.roll.rows=1000") as process:
+    out = tmp_path / "out"
+    rolling = ("--set", "sinks.f.files.roll.rows=1000", "--set", "settings.checkpoint.every=1h")
+    with start(tmp_path, *rolling) as process:
         assert process.stdout is not None
-        for _ in range(100_000):
-            process.stdout.readline()
+        while not (out.exists() and any(out.iterdir())):
+            assert process.stdout.readline()
         process.kill()
-    names = [file.name for file in (tmp_path / "out").iterdir()]
-    assert names
+    names = [file.name for file in out.iterdir()]
     assert all(name.startswith(".inprogress-part-") for name in names)
 
 

@@ -60,12 +60,8 @@ class PostgresDatabase:
         try:
             with engine.connect() as connection:
                 raw: Any = connection.connection.dbapi_connection
-                query.connection = raw
-                try:
-                    with raw.transaction(), raw.cursor() as cursor:
-                        yield cursor
-                finally:
-                    query.is_finished = True
+                with query.use(raw), raw.transaction(), raw.cursor() as cursor:
+                    yield cursor
         except psycopg.Error as error:
             raise self._translate_error(error) from None
         except sa.exc.SQLAlchemyError as error:

@@ -6,7 +6,9 @@ Tests: tests/connectors/tables/test_sql.py, tests/connectors/tables/test_sql_sin
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,25 +19,43 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+FIRST_WAIT_S = 0.1
+"""How long a query may take to end before it is cancelled again; later twice as long each time."""
+
 
 @dataclass(slots=True)
 class SqlQuery:
-    """A running query, which another thread can cancel."""
+    """What a thread asks a database, in one query after the other; another thread can cancel it."""
 
     connection: Any = None
-    is_finished: bool = False
+    """The driver's connection while a query uses it."""
+    is_cancelled: bool = False
+
+    @contextmanager
+    def use(self, connection: Any) -> Iterator[None]:
+        """Use a connection within the `with`. Raises ConnectorError if all was cancelled before."""
+        self.connection = connection
+        try:
+            if self.is_cancelled:
+                raise ConnectorError("the query was cancelled")
+            yield
+        finally:
+            self.connection = None
 
     def cancel(self) -> None:
-        """Ask the driver to cancel the query, if it can."""
-        connection = self.connection
-        if connection is None or self.is_finished:
-            return
-        for name in ("interrupt", "cancel"):
-            give_up = getattr(connection, name, None)
-            if give_up is not None:
-                with suppress(Exception):
-                    give_up()
+        """Ask the driver to cancel the query, if it can, until it has ended.
+
+        Asked once, a server would ignore it if the query had not reached it yet.
+        """
+        self.is_cancelled, wait_s = True, FIRST_WAIT_S
+        while (connection := self.connection) is not None:
+            give_up = getattr(connection, "interrupt", None) or getattr(connection, "cancel", None)
+            if give_up is None:
                 return
+            with suppress(Exception):
+                give_up()
+            time.sleep(wait_s)
+            wait_s *= 2
 
 
 def create_engine(url: Url, folder: Path, driver: str = "", **options: Any) -> sa.Engine:

@@ -179,12 +179,11 @@ class SqlTable:
         engine = self._engine
         pool = engine.pool
         try:
-            with engine.connect() as connection:
-                query.connection = connection.connection.dbapi_connection
-                try:
-                    yield connection
-                finally:
-                    query.is_finished = True
+            with (
+                engine.connect() as connection,
+                query.use(connection.connection.dbapi_connection),
+            ):
+                yield connection
         except sa.exc.SQLAlchemyError as error:
             raise translate_error(error, self.options.url) from None
         finally:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import threading
 import time
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +15,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
+from headrace.connectors.tables.sql_engine import SqlQuery
 from headrace.core.api.failures import ConnectorError
 from headrace.core.plan.explain import explain
 from tests.support.tables.lookups import IDS, SCHEMA, Asking
@@ -208,13 +211,25 @@ def test_a_query_that_takes_too_long_is_broken_off_in_the_database(
     assert outcome.failure.message == "no answer within 300ms (lookup of id = 4)"
     busy = "select count(*) from pg_stat_activity where query ~ 'slow' and state = 'active' "
     with engine.connect() as connection:
-        for _ in range(100):
-            if connection.exec_driver_sql(busy + "and pid <> pg_backend_pid()").scalar() == 0:
-                break
+        while connection.exec_driver_sql(busy + "and pid <> pg_backend_pid()").scalar():
+            assert time.monotonic() - start < 300, "the query goes on"
             connection.exec_driver_sql("select pg_sleep(0.05)")
-        else:
-            raise AssertionError("the query goes on")
     engine.dispose()
+
+
+def test_a_query_that_has_not_reached_the_database_yet_is_cancelled_there() -> None:
+    endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n"
+    query = SqlQuery()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"), query.use(connection):
+            thread = threading.Thread(target=query.cancel)
+            thread.start()
+            while not query.is_cancelled:
+                time.sleep(0.001)
+            connection.execute(endless).fetchall()
+        thread.join()
+        with pytest.raises(ConnectorError, match="was cancelled"), query.use(connection):
+            raise AssertionError("a cancelled query has begun")
 
 
 def test_a_file_of_sqlite_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def find_matches(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             runs[card] = [at, 0]
 
 
-def main(source: str, target: str) -> None:
+def write_matches(source: str, target: str) -> None:
     """Write the matches of a file."""
     import orjson
 
@@ -40,4 +40,4 @@ def main(source: str, target: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    write_matches(*sys.argv[1:])

@@ -123,6 +123,8 @@ def query(
             bad = _run_query(planned, early, signals, is_shown=is_shown)
     _write_rows(planned, form, None if to == "-" else to)
     _report_bad_records(bad)
+    if signals.count and not follow:
+        click.echo("stopped: these are the rows so far", err=True)
 
 
 def _check_flags(ctx: click.Context) -> None:

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from os import terminal_size
 from pathlib import Path
 
@@ -480,6 +481,45 @@ def test_a_followed_folder_is_read_until_ctrl_c(tmp_path: Path) -> None:
         assert process.wait(60) == 0, shown
         os.close(theirs)
     assert list_files(tmp_path) == before | {added}
+
+
+ENDLESS = """name: endless
+sources:
+  numbers:
+    generate: {columns: {x: id, at: timestamp_seconds(id)}}
+    event_time: at
+    watermark: {python: "seen.py:see"}
+sinks: {out: {from: numbers, console: {}}}
+"""
+SEEN = """from pathlib import Path
+
+def see(rows):
+    Path("seen").touch()
+"""
+
+
+def test_a_query_that_is_stopped_says_that_its_rows_are_those_so_far(tmp_path: Path) -> None:
+    (tmp_path / "endless.yaml").write_text(ENDLESS)
+    (tmp_path / "seen.py").write_text(SEEN)
+    arguments = (
+        "query",
+        "-f",
+        "endless.yaml",
+        "--format",
+        "csv",
+        "select count(*) as n from numbers",
+    )
+    pipe = subprocess.PIPE
+    process = limited(start_headrace(*arguments, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True))
+    while not (tmp_path / "seen").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "stopped: these are the rows so far\n")
+    head, count = out.splitlines()
+    assert head == "n"
+    assert int(count) >= 0
 
 
 def _read_until(terminal: io.RawIOBase, pattern: str) -> str:

@@ -25,7 +25,7 @@ FIRST_WAIT_S = 0.1
 
 @dataclass(slots=True)
 class SqlQuery:
-    """What a thread asks a database, in one query after the other; another thread can cancel it."""
+    """Queries that a thread runs one after the other, and that another thread can cancel."""
 
     connection: Any = None
     """The driver's connection while a query uses it."""

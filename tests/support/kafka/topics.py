@@ -26,7 +26,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 
 LONGEST_S = 180.0
 """A broker that was frozen may take a minute to reach its controller again."""
-PASSING = {KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
+PASSING = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
 
 QUIET = {"log_level": 0}  # tests take the broker away, and know it
 
@@ -59,7 +64,17 @@ class Topics:
         """Make it; underscores in names of configs are points."""
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings)
-        settle(self._admin.create_topics([new], request_timeout=LONGEST_S))
+        deadline = time.monotonic() + LONGEST_S
+        while True:
+            try:
+                settle(self._admin.create_topics([new], request_timeout=LONGEST_S))
+                break
+            except KafkaException as error:
+                # A broker that was paused may be fenced until its controller has heard of it.
+                code = error.args[0].code()
+                if code != KafkaError.INVALID_REPLICATION_FACTOR or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
         self._seen(topic, partitions)
         return topic
 
@@ -198,7 +213,7 @@ class Topics:
             try:
                 return {at.partition: each.result(LONGEST_S).offset for at, each in found.items()}
             except KafkaException as error:
-                # Shortly after a restart, a broker knows less about leaders than its clients.
+                # Shortly after a restart or the creation, a broker knows less than its clients.
                 if error.args[0].code() not in PASSING or time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from headrace.core.api.state import StepState
 from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.operators.matches import match_operator
 from headrace.core.operators.matches.match_operator import MatchOperator
-from headrace.core.operators.operator import FailedRow, Output
 from headrace.core.plan import nodes
-from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.plans import plan_of
-from tests.support.runtime.changelogs import ALL, place, timed
+from tests.support.runtime.changelogs import ALL, place
+from tests.support.runtime.match_trials import MatchTrial
 
 SOURCE = """name: test
 sources:
@@ -26,7 +23,7 @@ sources:
 """
 
 
-class Trial:
+class Trial(MatchTrial[MatchOperator]):
     """An operator with the rows that it has emitted."""
 
     def __init__(
@@ -43,35 +40,15 @@ class Trial:
         assert isinstance(part, nodes.Step)
         operation = part.operations[0]
         assert isinstance(operation, nodes.Match)
-        self.failed = list[FailedRow]()
+        super().__init__()
         self.state = state or MemoryBackend().open_state(ALL)
         streams = frozenset({"late", "partial"})
         context = replace(place(self.state), read_streams=streams)
-        self.operator = MatchOperator(operation, context, "s", self._fail if is_careful else None)
-
-    def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
-        self.failed += rows
-        return iter(())
+        self.operator = MatchOperator(operation, context, "s", self.fail if is_careful else None)
 
     def feed(self, *rows: tuple[str, int, int]) -> list[tuple[object, ...]]:
         """Pass rows of key, value and second; return the late ones."""
-        frame = pl.DataFrame(
-            [row[:2] for row in rows], schema={"k": pl.String(), "v": pl.Int32()}, orient="row"
-        )
-        frame = timed(frame, [row[2] for row in rows], ordered=True)
-        outputs = self.operator.process(frame.with_columns(pl.col(EVENT_TIME).alias("at")))
-        return [row[:2] for _, out in outputs for row in out.rows()]
-
-    def advance(self, at_s: int | None = None) -> list[tuple[object, ...]]:
-        """Return the rows that are emitted at a watermark, with times as seconds."""
-        watermark_us = MAX_WATERMARK_US if at_s is None else at_s * 1_000_000
-        found = list[tuple[object, ...]]()
-        for stream, out in self.operator.advance(watermark_us):
-            times = [name for name, type in out.schema.items() if type.is_temporal()]
-            shown = out.with_columns(pl.col(times).dt.epoch("s"))
-            prefix = () if stream == "out" else (stream,)
-            found += [(*prefix, *row) for row in shown.rows()]
-        return found
+        return [row[:2] for _, out in self.process(*rows) for row in out.rows()]
 
 
 def test_a_match_is_emitted_at_the_row_that_decides_it(tmp_path: Path) -> None:

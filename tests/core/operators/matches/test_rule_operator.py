@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,14 @@ import pytest
 from headrace.core.api.state import StepState
 from headrace.core.errors.value_errors import ExpressionFailure
 from headrace.core.operators.matches.rule_operator import RuleMatchOperator
-from headrace.core.operators.operator import FailedRow, Output
 from headrace.core.plan import nodes
 from headrace.core.plan.nodes.matching import RuleMatch
 from headrace.core.plan.rule_matches import MAX_RULES
-from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.types.elements import EVENT_TIME
 from headrace.state.memory.backend import MemoryBackend
 from tests.support.plans import plan_of
 from tests.support.runtime.changelogs import ALL, place, timed
+from tests.support.runtime.match_trials import MatchTrial
 
 PIPELINE = """name: test
 sources:
@@ -39,7 +38,7 @@ sinks:
 PAIR = {"pattern": "a -> b", "define": '{"a": "v = 1", "b": "v = 2"}', "within": "20s"}
 
 
-class Trial:
+class Trial(MatchTrial[RuleMatchOperator]):
     """An operator with the rows that it has emitted."""
 
     def __init__(
@@ -49,24 +48,16 @@ class Trial:
         assert isinstance(part, nodes.Step) and isinstance(part.operations[0], nodes.Join)
         join = part.operations[0]
         assert isinstance(join.matching, RuleMatch)
-        self.failed = list[FailedRow]()
+        super().__init__()
         self.state = state or MemoryBackend().open_state(ALL)
         context = replace(place(self.state), read_streams=frozenset({"partial"}))
         self.operator = RuleMatchOperator(
-            join, join.matching, context, "s", self._fail if is_careful else None
+            join, join.matching, context, "s", self.fail if is_careful else None
         )
-
-    def _fail(self, rows: list[FailedRow]) -> Iterator[Output]:
-        self.failed += rows
-        return iter(())
 
     def feed(self, *rows: tuple[str, int, int]) -> None:
         """Pass rows of key, value and second."""
-        frame = pl.DataFrame(
-            [row[:2] for row in rows], schema={"k": pl.String(), "v": pl.Int32()}, orient="row"
-        )
-        frame = timed(frame, [row[2] for row in rows], ordered=True)
-        assert not list(self.operator.process(frame.with_columns(pl.col(EVENT_TIME).alias("at"))))
+        assert not self.process(*rows)
 
     def rule(self, at_s: int, name: str = "r", **values: Any) -> None:
         """Pass the row of a rule."""
@@ -75,17 +66,6 @@ class Trial:
         frame = pl.DataFrame({n: pl.Series(n, [t], pl.String) for n, t in texts.items()})
         frame = timed(frame.with_columns(removed), [at_s], ordered=True)
         list(self.operator.process_right(frame.with_columns(pl.col(EVENT_TIME).alias("at"))))
-
-    def advance(self, at_s: int | None = None) -> list[tuple[object, ...]]:
-        """Return the rows that are emitted at a watermark, with times as seconds."""
-        watermark_us = MAX_WATERMARK_US if at_s is None else at_s * 1_000_000
-        found = list[tuple[object, ...]]()
-        for stream, out in self.operator.advance(watermark_us):
-            times = [name for name, type in out.schema.items() if type.is_temporal()]
-            shown = out.with_columns(pl.col(times).dt.epoch("s"))
-            prefix = () if stream == "out" else (stream,)
-            found += [(*prefix, *row) for row in shown.rows()]
-        return found
 
 
 def test_a_rule_holds_for_rows_at_its_time_and_later(tmp_path: Path) -> None:

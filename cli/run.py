@@ -341,8 +341,8 @@ def _report_errors(
     from headrace.core.api.failures import ConnectorError, format_refusal
     from headrace.core.api.snapshots import SnapshotError
     from headrace.core.api.user_code import UserCodeError
+    from headrace.core.errors.interrupts import INTERRUPTED_STATUS
     from headrace.core.job.launch import JobInterrupted
-    from headrace.core.job.signals import INTERRUPTED_STATUS
 
     try:
         yield

@@ -22,7 +22,8 @@ from headrace.core.api.snapshots import SnapshotError, format_now
 from headrace.core.api.splits import Failure
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.coordination.events import ExternalWarning
-from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
+from headrace.core.errors.interrupts import INTERRUPTED_STATUS
+from headrace.core.job.signals import SignalHandler
 from headrace.core.spark.batch_job import (
     BatchOutcome,
     check_output,

@@ -17,7 +17,8 @@ from headrace.cli.shell_query.pipeline import ShellQuery
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.splits import Failure
 from headrace.core.api.user_code import UserCodeError
-from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
+from headrace.core.errors.interrupts import INTERRUPTED_STATUS
+from headrace.core.job.signals import SignalHandler
 from headrace.core.spark.batch_job import BatchOutcome, run_batch
 from headrace.core.spark.batch_plan import find_problems
 from headrace.core.spark.errors import to_failure

@@ -17,13 +17,12 @@ from __future__ import annotations
 import signal
 
 from headrace.cli.server.run_log import RunLog
+from headrace.core.errors.interrupts import INTERRUPTED_STATUS
 from headrace.core.types.lazy_dataclass import dataclass
 
 FIRST_DELAY_S, MAX_DELAY_S = 1.0, 300.0
 HEALTHY_AFTER_S = 600.0
 """The time after which a run counts as healthy, and the delays begin again."""
-
-INTERRUPTED_STATUS = 130
 
 
 @dataclass(frozen=True, slots=True)

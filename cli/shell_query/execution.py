@@ -17,8 +17,9 @@ from headrace.core.api.failures import ConnectorError, format_refusal
 from headrace.core.api.splits import Failure
 from headrace.core.api.user_code import UserCodeError
 from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.errors.interrupts import INTERRUPTED_STATUS
 from headrace.core.job.launch import JobInterrupted, LaunchOptions, Watcher, launch_job
-from headrace.core.job.signals import INTERRUPTED_STATUS, SignalHandler
+from headrace.core.job.signals import SignalHandler
 from headrace.core.plan import nodes
 from headrace.core.sources.chunk_rows import BAD_RECORD_HINT
 from headrace.state.backends import open_backend

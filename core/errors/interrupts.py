@@ -1,4 +1,4 @@
-"""Ctrl-C in a command that handles KeyboardInterrupt."""
+"""Ctrl-C: the exit status, and the handler of commands that handle KeyboardInterrupt."""
 
 from __future__ import annotations
 

@@ -28,8 +28,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
+from headrace.core.errors.interrupts import INTERRUPTED_STATUS
+
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-INTERRUPTED_STATUS = 130
 REPEAT_S = 0.2
 """Signals within this time of the first are the same request."""
 

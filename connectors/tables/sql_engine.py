@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 FIRST_WAIT_S = 0.1
-"""How long a query may take to end before it is cancelled again; later twice as long each time."""
+"""The time after which a query that goes on is cancelled again; it doubles each time."""
 
 
 @dataclass(slots=True)

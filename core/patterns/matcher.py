@@ -56,7 +56,7 @@ class Matcher:
         self._starts: dict[int, tuple[int, ...]] = {}
         """The positions that start a match, by the variables that the row fits."""
         self._only_starts: dict[int, tuple[int, OptionSet]] = {}
-        """Where a run starts with one thread: its position and options, by the same variables."""
+        """The position and options of a run that starts with one thread, by the same variables."""
         self._forks = rules.skip == "none"
         self._is_blocking = rules.skip not in ("next", "none")
 

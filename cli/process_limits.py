@@ -28,6 +28,15 @@ ADDRESS_SPACE_PER_CPU = 128 << 20
 SPARE_THREADS = 24
 """The threads that a run starts, in addition to those of Polars."""
 STATUS = 1
+POLARS_THREADS = "POLARS_MAX_THREADS"
+
+
+def limit_polars_threads(count: int) -> None:
+    """Let Polars start that many threads, unless the environment says how many.
+
+    For a few rows one is best: threads that wait for each other take a twentieth of the CPU.
+    """
+    os.environ.setdefault(POLARS_THREADS, str(count))
 
 
 def check_process_limits(*, spark: bool = False) -> None:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.cli.process_limits import POLARS_THREADS
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from headrace.state.storage.home import Home
 
 MODULE = "headrace.cli.worker_process"
-POLARS_THREADS = "POLARS_MAX_THREADS"
 SPARE_FILES, FILES_PER_WORKER = 256, 8
 """The open files of this process, besides the streams between workers."""
 

@@ -130,7 +130,9 @@ def _run_tests(options: SuiteOptions) -> int:
     from headrace.cli.pipeline_tests.checked_tests import find_suites, select_tests
     from headrace.cli.pipeline_tests.file_update import write_edits
     from headrace.cli.pipeline_tests.report import format_result, format_summary
+    from headrace.cli.process_limits import limit_polars_threads
 
+    limit_polars_threads(1)
     if options.junit is not None:
         from headrace.cli.pipeline_tests.junit import check_junit_path
 

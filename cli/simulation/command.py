@@ -78,6 +78,9 @@ def simulate(
     """
     from headrace.cli.pipeline_tests.checked_tests import Suite, check_suite, read_files_beside
     from headrace.cli.pipeline_tests.junit import write_junit
+    from headrace.cli.process_limits import limit_polars_threads
+
+    limit_polars_threads(1)
     from headrace.cli.simulation.sample_files import parse_sample
     from headrace.cli.simulation.simulation import Simulation
 

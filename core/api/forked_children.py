@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _JOB_DESCRIPTORS: set[int] = set()
+_fork_depth = 0
+"""How often this process and its ancestors were forked: os.getpid() takes long for each batch."""
 
 
 def withhold_descriptor(descriptor: int) -> None:
@@ -47,11 +49,11 @@ def withhold_socket(opened: socket.socket) -> Iterator[socket.socket]:
 
 def call_in_parent(work: Callable[[], T]) -> T:
     """Do work that may call user code; a child that it forked does not come back."""
-    process = os.getpid()
+    depth = _fork_depth
     try:
         return work()
     finally:
-        if os.getpid() != process:
+        if _fork_depth != depth:
             _end_child(sys.exception())
 
 
@@ -70,7 +72,10 @@ def _end_child(error: BaseException | None) -> None:
     os._exit(status)
 
 
-def _abandon_descriptors() -> None:
+def _set_up_child() -> None:
+    """Note the fork, and let go of the descriptors of the job."""
+    global _fork_depth
+    _fork_depth += 1
     if not _JOB_DESCRIPTORS:
         return
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -82,4 +87,4 @@ def _abandon_descriptors() -> None:
     _JOB_DESCRIPTORS.clear()
 
 
-os.register_at_fork(after_in_child=_abandon_descriptors)
+os.register_at_fork(after_in_child=_set_up_child)

@@ -68,8 +68,11 @@ class InputAligner:
     blocked_inputs: set[int] = field(default_factory=set)
     """Inputs that wait for a barrier: their next element must not be taken yet."""
     _inputs: list[_Input] = field(default_factory=list)
-    _parts: list[frozenset[int]] = field(default_factory=list)
-    """By the number of origins, those of which all are among them."""
+    _timed_inputs: list[_Input] = field(default_factory=list)
+    _numbers: dict[frozenset[tuple[str, int]], int] = field(default_factory=dict)
+    """The different origins of inputs, numbered."""
+    _parts: dict[int, frozenset[int]] = field(default_factory=dict)
+    """By the number of origins, those of which all are among them, as far as it was asked."""
     _watermark_us: int = MIN_WATERMARK_US
     _is_idle: bool = False
     _is_drained: bool = False
@@ -80,10 +83,10 @@ class InputAligner:
 
     def __post_init__(self) -> None:
         own = [frozenset({("", at)}) for at in range(self.input_count)]
-        numbers = {each: at for at, each in enumerate(dict.fromkeys(self.origins or own))}
-        self._inputs = [_Input(numbers[each]) for each in self.origins or own]
-        self._parts = [
-            frozenset(at for part, at in numbers.items() if part <= each) for each in numbers
+        self._numbers = {each: at for at, each in enumerate(dict.fromkeys(self.origins or own))}
+        self._inputs = [_Input(self._numbers[each]) for each in self.origins or own]
+        self._timed_inputs = [
+            each for at, each in enumerate(self._inputs) if at not in self.timeless_inputs
         ]
 
     def receive(self, at: int, element: Element) -> Iterator[Element]:
@@ -122,28 +125,37 @@ class InputAligner:
 
     def _advance_time(self, *, is_strict: bool = False) -> Iterator[Element]:
         """Yield the watermark if it has advanced or is strict, and any change of idleness."""
-        timed = [each for at, each in enumerate(self._inputs) if at not in self.timeless_inputs]
-        open_ = [input for input in timed if input.watermark_us < MAX_WATERMARK_US]
+        open_ = [each for each in self._timed_inputs if each.watermark_us < MAX_WATERMARK_US]
         if not open_ and not all(self._inputs[at].has_ended for at in self.timeless_inputs):
             # Only inputs without event time are left; their rows hold no time back.
             self._is_idle = True
             yield IdleMarker()
             return
-        active = {input.origins for input in open_ if not input.is_idle}
-        live = [
-            input.watermark_us
-            for input in open_
-            if not input.is_idle or not active.isdisjoint(self._parts[input.origins])
-        ]
+        live = [each for each in open_ if not each.is_idle]
+        if len(live) < len(open_):
+            active = {each.origins for each in live}
+            live = [
+                each
+                for each in open_
+                if not each.is_idle or not active.isdisjoint(self._find_parts(each.origins))
+            ]
         was_idle, self._is_idle = self._is_idle, bool(open_) and not live
         if self._is_idle:
             if not was_idle:
                 yield IdleMarker()
             return
-        low = min(live, default=MAX_WATERMARK_US)
+        low = min((each.watermark_us for each in live), default=MAX_WATERMARK_US)
         if low > self._watermark_us or was_idle or is_strict:
             self._watermark_us = max(low, self._watermark_us)
             yield WatermarkElement(self._watermark_us, is_strict)
+
+    def _find_parts(self, number: int) -> frozenset[int]:
+        """Return the numbers of the origins that are all among those of a number."""
+        if number not in self._parts:
+            whole = next(each for each, at in self._numbers.items() if at == number)
+            found = (at for part, at in self._numbers.items() if part <= whole)
+            self._parts[number] = frozenset(found)
+        return self._parts[number]
 
     def _complete_marker(self, loop: str) -> Iterator[Element]:
         """Yield the marker of a loop if it has arrived on all inputs from inside."""

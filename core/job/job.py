@@ -278,7 +278,7 @@ class Job:
 
     @property
     def initial_counts(self) -> Mapping[str, PartCounts]:
-        """The row counts of every part when this run began."""
+        """The row counts of every part when this run began; empty if nothing was restored."""
         return self._initial_counts or {}
 
     async def _run_attempts(self) -> None:
@@ -379,7 +379,8 @@ class Job:
             change.complete(restored.number if restored else 0)
             self._pending_rescale = None
         if self._initial_counts is None:
-            self._initial_counts = self.collect_counts()
+            is_restored = attempt is not None and attempt.restored_checkpoint is not None
+            self._initial_counts = self.collect_counts() if is_restored else {}
 
     def _choose_delay(self, failed: Failure) -> float | None:
         """Return the delay before the next attempt; None: there is none."""

@@ -55,11 +55,12 @@ def list_inner_streams(
 
     With `feedback`, that of which the part is the head.
     """
-    for head, loop in list_loops(plan):
-        body = find_loop_bodies(plan)[head.name]
-        if name in body or (feedback and name == head.name):
+    for head, body in find_loop_bodies(plan).items():
+        if name in body or (feedback and name == head):
+            loop = get_loop(plan.part(head))
+            assert loop is not None, "it is the head of a loop"
             produced = (out.name for step in body.values() for out in step.outputs)
-            yield head.name, frozenset({*loop.list_inner_streams(head.name), *produced})
+            yield head, frozenset({*loop.list_inner_streams(head), *produced})
 
 
 def sort_for_rounds(plan: nodes.Plan) -> tuple[nodes.PlanPart, ...]:

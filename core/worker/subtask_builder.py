@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +20,7 @@ from headrace.core.coordination.messages import (
     Snapshot,
     WatermarkReport,
 )
-from headrace.core.dataflow.channel import ChannelBounds
+from headrace.core.dataflow.channel import Channel, ChannelBounds
 from headrace.core.dataflow.input_gate import InputGate
 from headrace.core.dataflow.latency import LatencyRecorder
 from headrace.core.dataflow.operator_factory import (
@@ -176,6 +177,10 @@ class SubtaskBuilder:
             name: task for task in plan.tasks for name in task.parts
         }
         self._channels = channels
+        self._inputs = defaultdict[tuple[str, int], list[tuple[nodes.Edge, int, Channel]]](list)
+        for (at, writer, reader), channel in channels.inputs.items():
+            edge = plan.edges[at]
+            self._inputs[edge.consumer, reader].append((edge, writer, channel))
 
     def build_subtasks(
         self, send: Callable[[CoordinatorEvent], None], deploy: Deploy
@@ -360,13 +365,8 @@ class SubtaskBuilder:
 
         With `feedback` it is that of the rows that come back to the head of a loop.
         """
-        edges, origins = self.plan.edges, find_origins(self.plan)
-        into = [
-            (edges[at], writer, channel)
-            for (at, writer, reader), channel in self._channels.inputs.items()
-            if reader == index and edges[at].consumer == first.name
-            if edges[at].is_feedback is feedback
-        ]
+        origins = find_origins(self.plan)
+        into = [each for each in self._inputs[first.name, index] if each[0].is_feedback is feedback]
         inside = {
             loop: frozenset(at for at, (edge, *_) in enumerate(into) if edge.stream in streams)
             for loop, streams in list_inner_streams(self.plan, first.name, feedback=feedback)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.core.api.snapshots import SnapshotStore
 from headrace.core.api.state import EXPIRY, KEY, StateDescriptor
+from headrace.core.types.frames import FEW_ROWS
 from headrace.core.types.key_groups import hash_keys
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.state.memory.documents import TableDocument
@@ -95,9 +96,10 @@ class FrozenTable:
         import polars as pl
 
         last = pl.concat([frame[[KEY]] for frame in self.frames]).with_row_index(LOG_ROW)
+        if last.height < FEW_ROWS:
+            last = last.unique(KEY, keep="last", maintain_order=True)
         # Only keys whose hash occurs twice are compared as texts: the others differ by their hash.
-        twice = hash_keys(last[KEY]).is_duplicated()
-        if twice.any():
+        elif (twice := hash_keys(last[KEY]).is_duplicated()).any():
             again = last.filter(twice).unique(KEY, keep="last")
             last = pl.concat([last.filter(~twice), again]).sort(LOG_ROW)
         if not self.removed_rows:

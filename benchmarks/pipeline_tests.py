@@ -1,16 +1,19 @@
 """CPU time of `headrace test` for 100 tests of a ten-step pipeline, each with a restart.
 
 It measures them at parallelism 1 and at the defaults, and a single test as a process, as a ratio
-to `headrace run` of ten rows.
+to `headrace run` over ten rows: of the same pipeline, and of one that has a single step.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -38,7 +41,7 @@ steps:
   named:
     from: clean
     lookup:
-      sql: {url: "postgresql://nowhere/shop", table: customers}
+      sql: {url: "sqlite:///shop.db", table: customers}
       on: {id: user}
       add: {tier: string}
   once: {from: named, dedup: {key: [user, item], ttl: 1h}}
@@ -56,14 +59,14 @@ steps:
     select: {user: once.user, amount: amount * rate}
   both: {from: converted, where: amount > 0}
 sinks:
-  totals_out: {from: totals, files: {path: totals}}
-  large_out: {from: large, files: {path: large}}
-  counts_out: {from: counts, files: {path: counts}, format: json}
-  best_out: {from: best, files: {path: best}, format: json}
-  both_out: {from: both, files: {path: both}}
-  rest_out: {from: split.else, files: {path: rest}}
-  late_out: {from: late, files: {path: late}}
-  broken_out: {from: broken, files: {path: broken}}
+  totals_out: {from: totals, files: {path: out/totals, mode: overwrite}}
+  large_out: {from: large, files: {path: out/large, mode: overwrite}}
+  counts_out: {from: counts, files: {path: out/counts, mode: overwrite}, format: json}
+  best_out: {from: best, files: {path: out/best, mode: overwrite}, format: json}
+  both_out: {from: both, files: {path: out/both, mode: overwrite}}
+  rest_out: {from: split.else, files: {path: out/rest, mode: overwrite}}
+  late_out: {from: late, files: {path: out/late, mode: overwrite}}
+  broken_out: {from: broken, files: {path: out/broken, mode: overwrite}}
 """
 TEST = """\
   - name: test {number}
@@ -96,9 +99,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_pipeline(Path(folder), 1)
         Path(folder, "ten.yaml").write_text(TEN_ROWS, "utf-8")
-        pairs = list(_run_pairs(folder))
-    one, ten = median(one for one, _ in pairs), median(ten for _, ten in pairs)
-    print(f"one test {one:.2f} s, x {one / ten:.2f} of a run of ten rows", file=sys.stderr)
+        write_ten_rows(Path(folder))
+        times = zip(*_run_in_turn(folder), strict=True)
+        one, same, ten = (median(each) for each in times)
+    print(
+        f"one test {one:.2f} s, x {one / same:.2f} of a run of its pipeline over ten rows, "
+        f"x {one / ten:.2f} of one with a single step",
+        file=sys.stderr,
+    )
 
 
 def write_pipeline(folder: Path, count: int) -> None:
@@ -107,12 +115,32 @@ def write_pipeline(folder: Path, count: int) -> None:
     (folder / "shop.yaml").write_text(f"{PIPELINE}tests:\n{tests}", "utf-8")
 
 
-def _run_pairs(folder: str) -> Iterator[tuple[float, float]]:
-    """Yield the CPU times of a single test, and of a run of ten rows, in turn."""
+def write_ten_rows(folder: Path) -> None:
+    """Write what the pipeline reads: ten orders, a rate, and the table of customers."""
+    day = "2026-01-31T10:00"
+    orders = [
+        {"ts": f"{day}:{n:02}Z", "user": "ab"[n % 2], "item": "xyz"[n % 3], "amount": n}
+        for n in range(1, 11)
+    ]
+    rates = [{"ts": f"{day}:00Z", "cur": "EUR", "rate": 1.5}]
+    for name, rows in (("in", [{**each, "cur": "EUR"} for each in orders]), ("rates", rates)):
+        (folder / name).mkdir()
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (folder / name / "rows.jsonl").write_text(text, "utf-8")
+    with closing(sqlite3.connect(folder / "shop.db")) as database, database:
+        database.execute("create table customers (id text, tier text)")
+        database.execute("insert into customers values ('A', 'gold'), ('B', 'blue')")
+
+
+def _run_in_turn(folder: str) -> Iterator[tuple[float, ...]]:
+    """Yield the CPU times of a single test, and of the runs that it is compared with."""
+    commands = (
+        ["test", "shop.yaml"],
+        ["run", "shop.yaml", "--quiet"],
+        ["run", "ten.yaml", "--quiet"],
+    )
     for _ in range(7):
-        one = _run(folder, "test", "shop.yaml")
-        ten = _run(folder, "run", "ten.yaml", "--quiet")
-        yield one.cpu_s, ten.cpu_s
+        yield tuple(_run(folder, *each).cpu_s for each in commands)
 
 
 def _get_cpu(took: Took) -> float:

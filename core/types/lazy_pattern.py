@@ -18,6 +18,10 @@ class LazyPattern:
     def __init__(self, text: str | bytes, flags: int = 0) -> None:
         self._source: tuple[Any, int] = text, flags
 
+    def __reduce__(self) -> tuple[type[LazyPattern], tuple[Any, int]]:
+        """Return the pattern as its text and flags, by which it is copied and pickled."""
+        return LazyPattern, self._source
+
     def __getattr__(self, name: str) -> Any:
         """Return the attribute of the compiled pattern, and keep it for the next time."""
         value = getattr(re.compile(*self._source), name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 
 import pytest
@@ -15,6 +17,13 @@ def test_a_pattern_has_the_attributes_of_a_compiled_one() -> None:
         found = pattern.fullmatch("12")
         assert found is not None and found["number"] == "12"
     assert (pattern.groups, pattern.sub("x", "a1b23")) == (1, "axbx")
+
+
+def test_a_pattern_is_copied_and_pickled_as_a_compiled_one_is() -> None:
+    pattern = compile_pattern("A", re.IGNORECASE)
+    assert pattern.fullmatch("a")
+    for made in (pickle.loads(pickle.dumps(pattern)), copy.deepcopy(pattern)):
+        assert made.fullmatch("a") and not made.fullmatch("b")
 
 
 def test_a_pattern_that_is_not_used_is_not_compiled() -> None:

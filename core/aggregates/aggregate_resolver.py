@@ -89,9 +89,9 @@ class _GroupResolver(ExpressionResolver):
             raise ExpressionError(message, node.span, f"first({node.name}), or add it to key")
         if node.name.lower() in CLOCK_FUNCTIONS:
             return resolve_clock(node)
-        known = (*self.schema.names, *self.rows.schema.names)
-        near = suggest_name(node.name, known)
-        hint = near or f"the columns are {', '.join(dict.fromkeys(known))}"
+        names = dict.fromkeys((*self.schema.names, *self.rows.schema.names))
+        known = [each for each in names if not each.startswith("__")]
+        hint = suggest_name(node.name, known) or f"the columns are {', '.join(known)}"
         raise ExpressionError(f'unknown column "{node.name}"', node.span, hint)
 
     def list_function_names(self) -> Collection[str]:

@@ -131,7 +131,8 @@ class ExpressionResolver:
     def _unqualified_names(self) -> tuple[str, ...]:
         """Return the names of columns that need no table before them."""
         tables = (name for columns in self.tables.values() for name in columns)
-        return tuple(dict.fromkeys((*self._list_variables(), *tables, *self.schema.names)))
+        names = dict.fromkeys((*self._list_variables(), *tables, *self.schema.names))
+        return tuple(each for each in names if not each.startswith("__"))
 
     def _list_variables(self) -> tuple[str, ...]:
         """Return the parameters of the lambda functions around, those of the innermost first."""

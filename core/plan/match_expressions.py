@@ -20,7 +20,7 @@ from headrace.core.expressions.typed import ExpressionError, Span
 from headrace.core.pipeline.text import Text
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_aggregate
 from headrace.core.plan.nodes.matches import VARIABLE
-from headrace.core.types.data_types import BIGINT, BOOLEAN, STRING, Field, Schema
+from headrace.core.types.data_types import BIGINT, BOOLEAN, STRING, Field, Schema, is_numeric
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -206,15 +206,22 @@ class _ReferenceWriter:
             message = f"{node.name} is over the rows of one variable, got {names}"
             raise ExpressionError(message, node.span, "call it once for each variable")
         if not found:
-            free = [each.name for each in syntax_tree.find_free_names(value)]
-            near = suggest_name(free[0], tuple(self.variables)) if free else ""
-            message = f"{node.name} wants a value of a variable"
-            hint = near or f"as in {self._give_example(node.name)}"
-            raise ExpressionError(message, node.span, hint)
+            message, example = (
+                f"{node.name} wants a value of a variable",
+                self._give_example(node.name),
+            )
+            for free in syntax_tree.find_free_names(value):
+                near = suggest_name(free.name, (*self.variables, *self.known.schema.names))
+                message = f'"{free.name}" is neither a variable nor a column'
+                raise ExpressionError(message, free.span, near or f"as in {example}")
+            raise ExpressionError(message, node.span, f"as in {example}")
         return next(iter(found))
 
     def _give_example(self, function: str) -> str:
-        column = next(iter(self.known.schema.names), "price")
+        fields = self.known.schema
+        numbers = [field.name for field in fields if is_numeric(field.type)]
+        names = numbers if function in ("sum", "avg") else fields.names
+        column = next(iter(names), "price")
         return f"{function}({next(iter(self.variables), 'a')}.{column})"
 
 

@@ -61,7 +61,7 @@ class RunReport(Protocol):
         ...
 
     def report_already_finished(self) -> None:
-        """Report that the job had finished when the previous run was killed."""
+        """Report that the job had finished before: in a run that was killed, or its savepoint."""
         ...
 
     def report_stopping(self) -> None:

@@ -59,9 +59,7 @@ RESTART_TEXT = "the same command starts from scratch"
 SAME_FAILURE_TEXT = "the same failure again"
 
 
-ALREADY_FINISHED_TEXT = (
-    "the job had finished when the previous run was killed: nothing is left to do"
-)
+ALREADY_FINISHED_TEXT = "the job had finished before: nothing is left to do"
 
 
 class TextReport:

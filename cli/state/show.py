@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,7 +93,7 @@ def _print_states(
 
     from headrace.cli.state.values import format_table
 
-    for line in _list_notes(step, raw=raw):
+    for line in _list_notes(step, states, raw=raw):
         click.echo(line, err=True)
     for number, (name, rows) in enumerate(states.items()):
         click.echo("\n" * (number > 0) + f"{step.step} {name}: {_format_count(rows, key, limit)}")
@@ -110,9 +110,18 @@ def _format_count(rows: pl.DataFrame | None, key: str | None, limit: int) -> str
     return f"{height or 'no'} row{'' if height == 1 else 's'}{of}"
 
 
-def _list_notes(step: StepStateReader, *, raw: bool) -> Iterator[str]:
+def _list_notes(
+    step: StepStateReader, states: Mapping[str, pl.DataFrame | None], *, raw: bool
+) -> Iterator[str]:
+    from headrace.core.plan.nodes import Match
+    from headrace.core.plan.states import HELD_RIGHT_ROWS
+
     if raw:
         return
+    waiting = states.get(HELD_RIGHT_ROWS)
+    has_rules = step.schema is not None and isinstance(step.schema.operation, Match)
+    if has_rules and waiting is not None and waiting.height:
+        yield f"{step.step}: rules that wait for the watermark are in {HELD_RIGHT_ROWS}"
     if step.raw_reason:
         yield f"{step.step} is shown as it is stored: {step.raw_reason}"
     elif step.schema is not None and step.schema.hidden_aggregates:

@@ -153,7 +153,7 @@ class _Parser:
         if token.kind != "name":
             hint = ""
             if token.kind == "count" or token.text in _SYMBOLS:
-                hint = "a quantifier stands behind a variable or a group: a+"
+                hint = "a quantifier stands right after a variable or a group: a+"
             raise self._error("a variable or a group", hint)
         if token.text.lower() in ("and", "or"):
             raise self._error("a variable or a group", _HINTS[token.text.lower()])
@@ -243,7 +243,8 @@ def _check_negations(elements: list[Element], *, is_outermost: bool) -> None:
             raise ExpressionError(message, second.span, hint)
         if following is None and not is_outermost:
             message = f"pattern: {negation} is at the end of a group"
-            raise ExpressionError(message, negation.span, "put it behind the group")
+            hint = f"write it after the group, as in (a b) -> {negation}"
+            raise ExpressionError(message, negation.span, hint)
         if following is not None and can_be_empty(following):
             message = f"pattern: {following}, which may be left out, follows {negation}"
             hint = f"name what ends the wait for {negation.name}, or write two alternatives"

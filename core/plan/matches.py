@@ -228,7 +228,7 @@ class MatchBuilder:
         is_start = all(option.variable == number for option in automaton.start)
         if is_start and (rule == "first" or number not in automaton.find_earlier(number)):
             message = f'after_match: the {rule} row of "{variable}" is where the match began'
-            hint = "the same match would be found again: after_match: next goes on behind it"
+            hint = "the same match would be found again; after_match: next begins after that row"
             self.report.add(message, variable.locate(), hint)
         return AfterMatch(rule, str(variable))
 

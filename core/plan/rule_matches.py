@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from headrace.core.aggregates.calls import AggregateExpression
-from headrace.core.errors.problems import Problem, suggest_name
+from headrace.core.errors.problems import Problem, find_nearest_name, suggest_name
 from headrace.core.expressions.casts import build_cast
 from headrace.core.expressions.coercion import common_type
 from headrace.core.expressions.typed import (
@@ -24,7 +24,7 @@ from headrace.core.expressions.typed import (
     reference_field,
 )
 from headrace.core.patterns.pattern import Pattern
-from headrace.core.pipeline.clauses.match import MatchClause
+from headrace.core.pipeline.clauses.match import MATCH_KEY_ALIASES, MatchClause
 from headrace.core.pipeline.diagnostics import DocumentProblems
 from headrace.core.pipeline.model import Step
 from headrace.core.pipeline.sections import DocumentSection
@@ -74,6 +74,12 @@ RULE_COLUMNS: Mapping[str, tuple[Type, ...]] = {
     REMOVED_COLUMN: (BOOLEAN,),
 }
 """The columns of a rule, with their types; the first two are always there."""
+COLUMN_ALIASES: Mapping[str, str] = {
+    **{name: key for name, key in MATCH_KEY_ALIASES.items() if name != "time"},
+    **dict.fromkeys(("name", "id", "rule_id", "rule_name", "key"), RULE_COLUMN),
+    **dict.fromkeys(("deleted", "delete", "disabled", "remove"), REMOVED_COLUMN),
+}
+"""Names that a column of rules may have elsewhere, with the name that it has here."""
 DEFINITION_COLUMNS = ("pattern", "define", "emit", "within", "after_match")
 """The columns that say what a rule means."""
 
@@ -127,16 +133,32 @@ def _choose_rule_columns(name: Text, known: KnownColumns, report: PlanProblems) 
     for column, types in RULE_COLUMNS.items():
         field = known.schema.get(column)
         if field is None:
-            if column in (RULE_COLUMN, "pattern") and not known.may_have(column):
-                message = f'match.rules: "{name}" has no column "{column}"'
-                hint = f"rows of rules have {', '.join(RULE_COLUMNS)}; the first two are needed"
-                report.add(message, name.locate(), hint)
+            _report_missing_column(name, column, known, report)
         elif field.type not in types:
             wanted = " or ".join(map(str, types))
             message = f'match.rules: wanted "{column}" of type {wanted}, got {field.type}'
             report.add(message, name.locate(), "convert it in a step before")
         else:
             yield field
+
+
+def _report_missing_column(
+    name: Text, column: str, known: KnownColumns, report: PlanProblems
+) -> None:
+    """Report a column that rules need, or one that seems to have another name."""
+    fitting = [each.name for each in known.schema if each.type in RULE_COLUMNS[column]]
+    others = [each for each in fitting if each not in RULE_COLUMNS]
+    meant = next((each for each in others if COLUMN_ALIASES.get(each.lower()) == column), "")
+    meant = meant or find_nearest_name(column, others, similarity=0.75)
+    message = f'match.rules: "{name}" has no column "{column}"'
+    hint = f"rows of rules have {', '.join(RULE_COLUMNS)}; the first two are needed"
+    if meant:
+        hint = f"a step before can rename {meant}, as in with: {{{column}: {meant}}}"
+    if column not in (RULE_COLUMN, "pattern"):
+        if meant:
+            report.warn(f'{message}, and does not read "{meant}"', name.locate(), hint)
+    elif not known.may_have(column):
+        report.add(message, name.locate(), hint)
 
 
 def _build_common_match(
@@ -200,8 +222,9 @@ class RuleCompiler:
     def compile(self, row: Mapping[str, Any]) -> Match:
         """Return the match of a row, by the names of the columns. Raises InvalidRule."""
         name, problems = row[RULE_COLUMN], PlanProblems()
-        if name is None:
-            raise InvalidRule('a rule has a name, but the column "rule" is null')
+        if not name:
+            actual = "null" if name is None else "empty"
+            raise InvalidRule(f'a rule has a name, but the column "rule" is {actual}')
         if row["pattern"] is None:
             raise InvalidRule(
                 f'rule "{name}": wanted a pattern, got null; removed: true removes a rule'
@@ -306,7 +329,7 @@ def _build_node(column: str, value: object, problems: DocumentProblems) -> YamlN
         entries = (
             YamlEntry(
                 _build_scalar(SourceText(column, str(key)), str(key)),
-                _build_scalar(SourceText(f"{column}.{key}", text or ""), text or ""),
+                _build_scalar(SourceText(f"{column}.{key}", text or ""), text),
             )
             for key, text in value.items()
         )
@@ -319,8 +342,10 @@ def _build_node(column: str, value: object, problems: DocumentProblems) -> YamlN
     return _build_scalar(file, "") if node is None else node
 
 
-def _build_scalar(file: SourceText, text: str, end: int | None = None) -> YamlScalar:
-    return YamlScalar(file, 0, len(text) if end is None else end, text, "=", is_text=True)
+def _build_scalar(file: SourceText, text: str | None, end: int | None = None) -> YamlScalar:
+    value = text or ""
+    end = len(value) if end is None else end
+    return YamlScalar(file, 0, end, value, "=", is_text=text is not None)
 
 
 def _read_node(node: YamlNode, problems: DocumentProblems) -> object:

@@ -9,6 +9,8 @@ Tests: tests/core/plan/sql/test_match_tables.py.
 
 from __future__ import annotations
 
+import re
+
 from headrace.core.expressions.parsing.parser import RecursiveDescentParser
 from headrace.core.expressions.parsing.special_forms import parse_sort_items
 from headrace.core.expressions.parsing.syntax_tree import CallNode, Name, SyntaxNode
@@ -20,11 +22,16 @@ from headrace.core.sql.syntax_tree import (
     SelectItem,
     TableName,
 )
+from headrace.core.types.lazy_pattern import compile_pattern
 
 _ORDER_HINT = (
     "the clauses are partition by, order by, measures, one row per match, after match skip, "
     "pattern (...), within, define, in this order"
 )
+_LATER_CLAUSE = compile_pattern(
+    r"\b(within(?=\s+interval\b)|define(?=\s+\S+\s+as\b))", re.IGNORECASE
+)
+"""The beginning of a clause that is no part of a pattern."""
 _NAME_HINT = "each measure has a name, as in last(a.price) as price"
 _SUBSET_HINT = "define and measures name single variables; an aggregate of none is of all rows"
 _UNMATCHED_HINT = "a join with the rows of the matches, or a query without, finds the others"
@@ -144,9 +151,14 @@ class MatchParser(RecursiveDescentParser):
         if not self._accept_clause("pattern", "", places):
             raise self._order_error('"pattern"')
         self.expect("(")
-        span = self.take().span
-        self.expect(")")
-        return span
+        text = self.take()
+        swallowed = _LATER_CLAUSE.search(text.text)
+        if swallowed or not self.is_at(")"):
+            before = swallowed[0].lower() if swallowed else "the end"
+            message = f"the parenthesis after pattern is not closed before {before}"
+            raise ExpressionError(message, places["pattern"], "as in pattern (a b+ c) define ...")
+        self.take()
+        return text.span
 
     def _parse_word(self) -> SyntaxNode:
         word = self.current_token

@@ -26,12 +26,15 @@ def check_event_order(
     texts: QueryTexts,
     *,
     has_event_time: bool,
+    reason: str = "a stream has no last row",
+    order_hint: str = "order by {} gives the rows so far",
     other_hint: str = "",
     reverse_hint: str = "",
 ) -> None:
     """Check that an `order by` is that of event time. Raises RejectedQuery.
 
-    `other_hint` is added to the hint for another order, and `reverse_hint` is that for `desc`.
+    `reason` and `order_hint` are for a missing order, `other_hint` is added to the hint for another
+    one, and `reverse_hint` is that for `desc`.
     """
     time = find_time_name(scope)
     if not has_event_time:
@@ -39,8 +42,8 @@ def check_event_order(
         hint = "set event_time in the source, or in a step before"
         raise texts.reject(message, place, hint)
     if not order:
-        message = f"{what} wants an order by: a stream has no last row"
-        raise texts.reject(message, place, f"order by {time} gives the rows so far")
+        message = f"{what} wants an order by: {reason}"
+        raise texts.reject(message, place, order_hint.format(time))
     first, *others = order
     if find_time(first.expression, scope) is None:
         texts.write(first.expression, scope)  # its error says which columns there are

@@ -91,6 +91,8 @@ class MatchTableBuilder:
             rows.scope,
             texts,
             has_event_time=rows.has_event_time,
+            reason="a match is a row after another",
+            order_hint="as in order by {}, after partition by",
         )
         pattern, text = self._read_pattern()
         time, automaton = written.order_by[0].expression, build_automaton(pattern)

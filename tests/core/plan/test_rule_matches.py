@@ -86,8 +86,20 @@ def test_all_rows_of_a_match_of_rules_have_the_columns_of_the_input(tmp_path: Pa
         (
             "rules: orders",
             "",
-            'step "s": match.rules: "orders" has no column "rule" [rows of rules have rule, '
+            'step "s": match.rules: "orders" has no column "pattern" [rows of rules have rule, '
             "pattern, define, emit, within, after_match, removed; the first two are needed]",
+        ),
+        (
+            "rules: rules",
+            RULES.replace("rule: string", "name: string"),
+            'step "s": match.rules: "rules" has no column "rule" '
+            "[a step before can rename name, as in with: {rule: name}]",
+        ),
+        (
+            "rules: rules",
+            RULES.replace("define: 'map", "conditions: 'map"),
+            'step "s": match.rules: "rules" has no column "define", and does not read "conditions" '
+            "[a step before can rename conditions, as in with: {define: conditions}]",
         ),
         (
             "rules: rules",
@@ -145,6 +157,7 @@ def test_a_rule_has_the_columns_of_the_step_and_no_others(tmp_path: Path) -> Non
     ("row", "message"),
     [
         ({"rule": None}, 'a rule has a name, but the column "rule" is null'),
+        ({"rule": ""}, 'a rule has a name, but the column "rule" is empty'),
         (
             {"pattern": None},
             'rule "x": wanted a pattern, got null; removed: true removes a rule',
@@ -161,6 +174,15 @@ def test_a_rule_has_the_columns_of_the_step_and_no_others(tmp_path: Path) -> Non
         (
             {"define": {"b": "prize > a.price"}},
             'define.b:1:1: rule "x": unknown column "prize"; did you mean "price"?',
+        ),
+        (
+            {"define": {"b": None}},
+            'define.b:1:1: rule "x": define.b: wanted an expression, got nothing',
+        ),
+        (
+            {"define": '{"b": null}'},
+            'define:1:3: rule "x": define.b: wanted an expression, got nothing; '
+            'in quotes it is a word: "null"',
         ),
         (
             {"define": '{"b": "price > a.prize"}'},
@@ -183,7 +205,7 @@ def test_a_rule_has_the_columns_of_the_step_and_no_others(tmp_path: Path) -> Non
         (
             {"after_match": "{first: a}"},
             'after_match:1:9: rule "x": after_match: the first row of "a" is where the match '
-            "began; the same match would be found again: after_match: next goes on behind it",
+            "began; the same match would be found again; after_match: next begins after that row",
         ),
         (
             {"emit": '{"m": "count(b)"}'},

@@ -283,7 +283,14 @@ def test_what_tells_rows_apart(tmp_path: Path, step: str, columns: str, known: l
         ).list_identity_columns(state)
         found = read(kept, state).select(by) if by else pl.DataFrame({"one": known})
     assert found.height == len(known) == len({repr(row) for row in found.rows()})
-    assert state in ("waiting", "held_right") or not {"n", "t", "m", "mean", "rows", "event_time"} & {*by}
+    assert state in ("waiting", "held_right") or not {
+        "n",
+        "t",
+        "m",
+        "mean",
+        "rows",
+        "event_time",
+    } & {*by}
 
 
 WINDOWS = {

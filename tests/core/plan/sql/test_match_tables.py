@@ -150,8 +150,8 @@ def test_a_condition_includes_the_tested_row(
 MEASURES = "partition by customer order by at measures a.id as id "
 MISTAKES = {
     "partition by customer measures a.id as id pattern (a b) define a as id > 1": (
-        "match_recognize: match_recognize wants an order by: a stream has no last row"
-        " [order by at gives the rows so far]"
+        "match_recognize: match_recognize wants an order by: a match is a row after another"
+        " [as in order by at, after partition by]"
     ),
     "partition by customer order by at desc measures a.id as id pattern (a) define a as id > 1": (
         "match_recognize: match_recognize goes from early to late rows, got desc [order by at]"
@@ -176,6 +176,14 @@ MISTAKES = {
     MEASURES + "pattern (a b)": (
         '): sql: wanted "define", got ")" [the clauses are partition by, order by, measures, one'
         " row per match, after match skip, pattern (...), within, define, in this order]"
+    ),
+    MEASURES + "pattern (a b+ define b as id > 1": (
+        "pattern: sql: the parenthesis after pattern is not closed before define"
+        " [as in pattern (a b+ c) define ...]"
+    ),
+    MEASURES + "pattern (a (b c) within interval 1 hour define b as (id) > 1": (
+        "pattern: sql: the parenthesis after pattern is not closed before within"
+        " [as in pattern (a b+ c) define ...]"
     ),
     MEASURES + "pattern (a bb) define b as id > 1": (
         'b: define: the pattern has no variable "b" [did you mean "bb"?]'
@@ -218,7 +226,7 @@ MISTAKES = {
     ),
     MEASURES + "after match skip to first a pattern (a b) define b as id > 1": (
         'a: after match skip: the first row of "a" is where the match began [the same match would'
-        " be found again: after match skip to next row goes on behind it]"
+        " be found again; after match skip to next row begins after that row]"
     ),
     MEASURES + "pattern (a b) define a as prev(a.id) > 1": (
         'prev(a.id): prev reads the row before the match, as "a" may have its first row [begin the'

@@ -18,6 +18,8 @@ from tests.support.reference.random_pipelines import BEGIN, SCHEMA, SPREAD_S
 
 DEPTH = 4
 """The largest number of groups inside each other, the pattern itself included."""
+ATTEMPTS = 8
+"""The number of patterns that are drawn for one that may be written."""
 VARIABLES = ("a", "b", "c", "d", "e", "f", "g", "h")
 QUANTIFIERS = ("", "", "", "", "?", "*", "+", "{2}", "{1,2}", "{2,}", "??", "+?", "*?", "{0,2}?")
 SIGNS = (" ", " ", " -> ", " -> ", " => ")
@@ -83,15 +85,23 @@ KEYS = ("key: k", "key: k", "key: [k, s]", "key: {j: v % 2}", "key: {y: x}")
 @st.composite
 def patterns(draw: st.DrawFn) -> str:
     """Draw the text of a pattern."""
-    names = list(VARIABLES[: draw(st.sampled_from([2, 3, 4, 8]))])
-    text = _draw_alternatives(draw, names, DEPTH - 1)
+    for _ in range(ATTEMPTS):
+        names = list(VARIABLES[: draw(st.sampled_from([2, 3, 4, 8]))])
+        text = _draw_alternatives(draw, names, DEPTH - 1)
+        if _is_valid(text):
+            return text
+    assume(False)
+    raise AssertionError("this example is given up")
+
+
+def _is_valid(text: str) -> bool:
+    """Whether a pattern may be written, and each of its variables may have a row."""
     try:
         automaton = build_automaton(parse_pattern(text))
     except ExpressionError:  # two negations in a row, or no part that must have a row
-        assume(False)
+        return False
     reached = {automaton.variables[position] for position in automaton.find_reached()}
-    assume(len(reached) == len(set(automaton.variables)))
-    return text
+    return len(reached) == len(set(automaton.variables))
 
 
 def _draw_alternatives(draw: st.DrawFn, names: list[str], depth: int) -> str:
@@ -126,7 +136,7 @@ def clauses(draw: st.DrawFn, incomplete_to: str = "unfinished") -> list[str]:
     conditions = _draw_conditions(draw, pattern, automaton).items()
     define = ", ".join(f'{name}: "{condition}"' for name, condition in conditions)
     match = [f'pattern: "{text}"', f"define: {{{define}}}" if define else ""]
-    within, after = _draw_within(draw, text), _draw_after(draw, pattern, automaton)
+    within, after = draw_within(draw, text), draw_after(draw, pattern, automaton)
     match += [f"within: {within}" if within else "", f"after_match: {after}"]
     if draw(st.integers(0, 4)) == 0:
         match.append("all_rows: true")
@@ -166,14 +176,14 @@ def _draw_condition(
     return draw(st.sampled_from(PLAIN)) if kind else ""
 
 
-def _draw_within(draw: st.DrawFn, text: str) -> str:
+def draw_within(draw: st.DrawFn, text: str) -> str:
     """Draw the longest time of a match; none where a match cannot wait."""
     is_strict = not ({"->", "=>"} & {*text.split()})
     times = ["", ""] * is_strict + ["2s", "5s", "12s", "60s"]
     return draw(st.sampled_from(times))
 
 
-def _draw_after(draw: st.DrawFn, pattern: Pattern, automaton: Automaton) -> str:
+def draw_after(draw: st.DrawFn, pattern: Pattern, automaton: Automaton) -> str:
     starts = {pattern.names[option.variable] for option in automaton.start}
     rules = ["past_last", "past_last", "next", "none", "none"]
     rules += [
@@ -227,25 +237,33 @@ def rules(draw: st.DrawFn) -> dict[str, Any]:
         "pattern": text,
         "define": json.dumps(conditions) if conditions else None,
         "emit": emit or None,
-        "within": _draw_within(draw, text) or None,
-        "after_match": _draw_after(draw, pattern, automaton),
+        "within": draw_within(draw, text) or None,
+        "after_match": draw_after(draw, pattern, automaton),
     }
+
+
+@st.composite
+def rule_clauses(
+    draw: st.DrawFn, rules: str = "rules", incomplete_to: str = "unfinished", rejected: str = "bad"
+) -> list[str]:
+    """Draw the clauses of a step whose patterns are the rows of a stream."""
+    returns = "{n: bigint, d: double, t: string}"
+    emitted = draw(st.sampled_from([f"returns: {returns}"] * 3 + ["all_rows: true"]))
+    lines = (f"rules: {rules}", emitted, f"incomplete_to: {incomplete_to}")
+    match = "".join(f"      {line}\n" for line in lines)
+    return [draw(st.sampled_from(KEYS)), f"match:\n{match}", f"on_error: {{to: {rejected}}}"]
 
 
 @st.composite
 def rule_pipelines(draw: st.DrawFn) -> str:
     """Draw a pipeline from `in`, with rules from `rules`, to `out`, `partial` and `bad`."""
-    returns = "{n: bigint, d: double, t: string}"
-    emitted = draw(st.sampled_from([f"returns: {returns}"] * 3 + ["all_rows: true"]))
-    key = draw(st.sampled_from(KEYS))
+    made = "".join(f"    {clause}\n" for clause in draw(rule_clauses()))
     return (
         f"sources:\n  rows:\n    memory: {{data: in}}\n    schema: {SCHEMA}\n"
         f"    event_time: at\n    watermark: {{delay: {SPREAD_S}s}}\n"
         f"  rules:\n    memory: {{data: rules}}\n    schema: {RULE_SCHEMA}\n"
         f"    event_time: at\n    watermark: {{delay: {SPREAD_S}s}}\n"
-        f"steps:\n  step:\n    from: rows\n    {key}\n"
-        f"    match:\n      rules: rules\n      {emitted}\n      incomplete_to: unfinished\n"
-        "    on_error: {to: bad}\n"
+        f"steps:\n  step:\n    from: rows\n{made}"
         "  failed: {from: bad, select: [step]}\n"
         "sinks:\n"
         "  out: {from: step, memory: {data: out}}\n"

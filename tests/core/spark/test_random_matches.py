@@ -1,4 +1,4 @@
-"""Random patterns give the matches on Spark that the reference matcher finds."""
+"""Random patterns and rules give the matches on Spark that the reference matcher finds."""
 
 from __future__ import annotations
 

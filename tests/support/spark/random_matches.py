@@ -1,4 +1,4 @@
-"""Random patterns on Spark, against the interpreter of rows: `N [SEED]` on the command line."""
+"""Random patterns and rules on Spark, against the interpreter: `N [SEED]` on the command line."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ from tests.support.reference import random_patterns
 from tests.support.spark.random_pipelines import SOURCES, Chains, main
 
 PATTERNS = 6
-"""The number of patterns of a pipeline."""
+"""The number of steps of a pipeline: every third has rules."""
+RULES = st.lists(random_patterns.rules(), min_size=1, max_size=6)
 
 
 @st.composite
 def drawn(draw: st.DrawFn) -> Chains:
-    """Draw steps with patterns; all sources are read."""
+    """Draw steps with patterns or rules; all sources are read."""
     chains = Chains()
     for number in range(PATTERNS):
         source = SOURCES[number % len(SOURCES)]
         name, unfinished = f"m{number}_", f"m{number}_unfinished"
-        chains.ends.append(chains.add(name, source, draw(random_patterns.clauses(unfinished))))
-        chains.ends.append(unfinished)
+        if number % 3 == 2:
+            rules, rejected = f"rules{number}", f"m{number}_rejected"
+            chains.rules[rules] = draw(RULES)
+            clauses = draw(random_patterns.rule_clauses(rules, unfinished, rejected))
+            chains.ends.append(chains.add(f"m{number}_bad", rejected, ["select: [step]"]))
+        else:
+            clauses = draw(random_patterns.clauses(unfinished))
+        chains.ends += [chains.add(name, source, clauses), unfinished]
     return chains
 
 

@@ -27,6 +27,7 @@ from headrace.core.testing.reference.interpreter import interpret
 from headrace.core.types.change_columns import CHANGE
 from tests.support.reference import (
     random_joins,
+    random_patterns,
     random_pipelines,
     random_table_steps,
     random_tables,
@@ -95,6 +96,8 @@ class Chains:
     """Those that may lack a key by which files could write them."""
     tables: dict[str, str] = field(default_factory=dict)
     """The clauses `table` of further sources."""
+    rules: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The rows of further sources, whose rows are rules of `match`."""
 
     def add(self, name: str, inputs: str, clauses: list[str]) -> str:
         """A step more; its name."""
@@ -113,6 +116,8 @@ class Chains:
         """The pipeline."""
         sources = [SOURCE.format(name=name, schema=random_pipelines.SCHEMA) for name in SOURCES]
         schema = f"{random_pipelines.SCHEMA[:-1]}, {CHANGE}: string}}"
+        for name in self.rules:
+            sources.append(SOURCE.format(name=name, schema=random_patterns.RULE_SCHEMA))
         for name, table in self.tables.items():
             sources.append(SOURCE.format(name=name, schema=schema) + TABLE.format(table=table))
         sinks = (
@@ -223,6 +228,8 @@ def _following(clauses: str) -> tuple[str, ...]:
     return () if "global" in clauses else BEHIND_WINDOWS
 
 
+FRAMES = (random_pipelines.frame, random_patterns.rule_frame)
+"""The frames of rows, and of rules."""
 ROWS = st.lists(random_pipelines.ROWS, min_size=1, max_size=3)
 CHANGED_ROW = st.builds(
     lambda row, change: {**row, CHANGE: change}, random_pipelines.ROW, random_tables.CHANGES
@@ -238,7 +245,8 @@ def held(spark: SparkSession, chains: Chains, inputs: dict[str, list[Any]]) -> I
         for source, splits in inputs.items():
             (root / source).mkdir()
             for number, rows in enumerate(splits):
-                random_pipelines.frame(rows).write_parquet(root / source / f"{number}.parquet")
+                frame = FRAMES[source in chains.rules](rows)
+                frame.write_parquet(root / source / f"{number}.parquet")
         checked = check_pipeline(str(root / "p.yaml"), ())
         plan = checked.plan
         assert plan is not None, [each for each in checked.problems if each.severity == "error"]
@@ -283,6 +291,7 @@ def hold(
     def one(chains: Chains, splits: tuple[list[Any], ...]) -> None:
         inputs = dict(zip((*SOURCES, *CHANGED.values()), splits, strict=True))
         inputs = {n: rows for n, rows in inputs.items() if n in SOURCES or n in chains.tables}
+        inputs |= {name: [rows] for name, rows in chains.rules.items()}
         try:
             found = list(held(spark, chains, inputs))
         except Exception as error:

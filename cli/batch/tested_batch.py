@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from headrace.cli.batch.batch_run import build_executor_context
@@ -48,26 +49,29 @@ ON_SPARK = "on Spark"
 
 @contextmanager
 def open_spark_tests() -> Iterator[SparkTests]:
-    """Start Spark for all tests. Raises Refusal if it cannot start."""
-    try:
-        with open_session("test") as spark:
-            yield SparkTests(spark)
-    except SparkUnavailable as error:
-        raise Refusal(error.message, error.hint, error.exit_status) from None
+    """Run tests on one Spark, which starts with the first test that it can run.
+
+    Raises Refusal if it cannot start.
+    """
+    with ExitStack() as session:
+        try:
+            yield SparkTests(cache(lambda: session.enter_context(open_session("test"))))
+        except SparkUnavailable as error:
+            raise Refusal(error.message, error.hint, error.exit_status) from None
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTests:
     """The session in which tests of any pipeline run."""
 
-    spark: SparkSession
+    start_spark: Callable[[], SparkSession]
 
     def build_run(
         self, here: CaseRunner, pipeline: Pipeline, *, is_also_here: bool
     ) -> Callable[[BoundTest], CaseResult]:
         """Return what runs a test of a pipeline, perhaps after it has passed here."""
         first = here if is_also_here else None
-        return BatchCaseRunner(here.file, pipeline, here.planner, self.spark, first).run
+        return BatchCaseRunner(here.file, pipeline, here.planner, self.start_spark, first).run
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class BatchCaseRunner:
     file: str
     pipeline: Pipeline
     planner: Planner
-    spark: SparkSession
+    start_spark: Callable[[], SparkSession]
     first: CaseRunner | None = None
     """Runs each test before Spark does; None: it runs on Spark only."""
 
@@ -152,8 +156,9 @@ class BatchCaseRunner:
         plan, folder = _collect_rows(plan, tables), self.planner.folder
         settings = self.pipeline.settings
         context = build_executor_context(plan, settings, folder, "0" * 32, connectors)
+        spark = self.start_spark()
         try:
-            run_batch(self.spark, plan, context)
+            run_batch(spark, plan, context)
         except (ConnectorError, UserCodeError) as error:
             return str(error)
         except Exception as error:

@@ -168,7 +168,7 @@ def _run_tests(options: SuiteOptions) -> int:
 
 @contextmanager
 def _open_spark(options: SuiteOptions) -> Iterator[SparkTests | None]:
-    """Start Spark for all tests, if it is wanted. Raises Refusal."""
+    """Run tests on Spark, if that is wanted. Raises Refusal."""
     if options.on_spark == "no":
         yield None
         return

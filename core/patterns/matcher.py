@@ -45,7 +45,7 @@ class Matcher:
     ) -> None:
         """`test` tests rows for the `crossed` variables."""
         self.automaton = automaton
-        self._rules = rules
+        self.rules = rules
         self._within_us = rules.within_us
         self._crossed = crossed
         self._test = test
@@ -55,8 +55,6 @@ class Matcher:
         self._after = tuple(map(self._build_after, automaton.following))
         self._starts: dict[int, tuple[int, ...]] = {}
         """The positions that start a match, by the variables that the row fits."""
-        self._only_starts: dict[int, tuple[int, OptionSet]] = {}
-        """The position and options of a run that starts with one thread, by the same variables."""
         self._forks = rules.skip == "none"
         self._is_blocking = rules.skip not in ("next", "none")
 
@@ -70,41 +68,29 @@ class Matcher:
         within_us = self._within_us
         if runs and within_us is not None and runs[0].start[TIME] + within_us <= row[TIME]:
             self.pass_time(runs, row[TIME], decisions)
-        may_start = fits & self.start.mask
-        if not runs:
-            if may_start and not self._start_only_run(runs, row, may_start):
-                self._move_runs(runs, row, fits, decisions)
-            return
-        run = runs[0]
-        options = run.options
-        if len(runs) > 1 or run.others or options is None or options.crossed:
+        if runs or fits & self.start.mask:
             self._move_runs(runs, row, fits, decisions)
-            return
-        move = options.moves.get(fits & options.mask)
-        if move is None or (
-            move.steps and (may_start or (move.only_position == END and not move.is_idle))
-        ):
-            self._move_runs(runs, row, fits, decisions)
-        elif not move.steps:
-            if not may_start:
-                runs.clear()
-            elif not self._start_only_run(runs, row, may_start):
-                self._move_runs(runs, row, fits, decisions)
-        elif not move.is_idle:
-            run.history = (run.history, move.only_position, row)
-            run.options = move.only_options
-            if move.only_options is None:
-                decisions.append(Decision(row[TIME], run.history))
-                runs.clear()
 
-    def _start_only_run(self, runs: list[Run], row: Row, variables: int) -> bool:
-        """Make a run with one thread the only one; whether the row starts such a run."""
-        start = self._only_starts.get(variables)
-        if start is None:
-            return False
-        position, options = start
-        runs[:] = (Run(row, (None, position, row), options),)
-        return True
+    def find_only_start(self, fits: int) -> tuple[int, OptionSet] | None:
+        """Return the position and options of a run that starts with one thread.
+
+        `fits` are the variables that its row fits. None: there is none, or this depends on the row.
+        """
+        if self.start.crossed:
+            return None
+        positions = self._list_starts(fits & self.start.mask)
+        if len(positions) != 1:
+            return None
+        waiting, accepts = self._after[positions[0]]
+        return None if accepts or waiting is None else (positions[0], waiting)
+
+    def find_move(self, options: OptionSet, fits: int) -> Move:
+        """Return what a row that fits these variables makes of a thread."""
+        fits &= options.mask
+        move = options.moves.get(fits)
+        if move is None:
+            move = options.moves[fits] = self._build_move(options, fits)
+        return move
 
     def _move_runs(self, runs: list[Run], row: Row, fits: int, decisions: list[Decision]) -> None:
         """Move any number of runs by a row, and start one."""
@@ -124,8 +110,8 @@ class Matcher:
             made.append(_build_run(row, threads))
             count += len(threads)
         if (
-            count > self._rules.max_runs
-            and count - self._count_ended(moved, made) > self._rules.max_runs
+            count > self.rules.max_runs
+            and count - self._count_ended(moved, made) > self.rules.max_runs
         ):
             raise TooManyRuns
         is_changed, failed = False, set[int]()
@@ -203,8 +189,7 @@ class Matcher:
             return None
         if run.others:
             return self._move_threads(run.threads, row, fits, fork)
-        move = None if options.crossed else options.moves.get(fits & options.mask)
-        move = move or self._find_move(options, run.history, row, fits)
+        move = self._find_move(options, run.history, row, fits)
         if move.is_idle:
             return None
         if move.steps and move.only_position == END:
@@ -271,27 +256,24 @@ class Matcher:
         for variable in self.start.crossed:
             if fits >> variable & 1 and not self._is_true(variable, None, row):
                 fits ^= 1 << variable
+        threads: list[Thread] = []
+        for position in self._list_starts(fits):
+            if self._take(position, None, row, threads):
+                break
+        return tuple(threads)
+
+    def _list_starts(self, fits: int) -> tuple[int, ...]:
         positions = self._starts.get(fits)
         if positions is None:
             fitting = (o.position for o in self.start.options if fits >> o.variable & 1)
             positions = self._starts[fits] = tuple(dict.fromkeys(fitting))
-        threads: list[Thread] = []
-        for position in positions:
-            if self._take(position, None, row, threads):
-                break
-        if len(threads) == 1 and not self.start.crossed and threads[0][1] is not None:
-            self._only_starts[fits] = (threads[0][0][1], threads[0][1])
-        return tuple(threads)
+        return positions
 
     def _find_move(self, options: OptionSet, history: History, row: Row, fits: int) -> Move:
-        fits &= options.mask
         for variable in options.crossed:
             if fits >> variable & 1 and not self._is_true(variable, history, row):
                 fits ^= 1 << variable
-        move = options.moves.get(fits)
-        if move is None:
-            move = options.moves[fits] = self._build_move(options, fits)
-        return move
+        return self.find_move(options, fits)
 
     def _is_true(self, variable: int, history: History | None, row: Row) -> bool:
         assert self._test is not None, "there is a test for crossed variables"
@@ -356,17 +338,17 @@ class Matcher:
 
     def _find_next_start(self, run: Run, history: History) -> int:
         """Return the first place at which a match after this one may start."""
-        if self._rules.skip == "past_last":
+        if self.rules.skip == "past_last":
             return int(history[2][AT]) + 1
         places = [
             row[AT]
             for position, row in list_rows(history)
-            if self.automaton.variables[position] == self._rules.skip_to
+            if self.automaton.variables[position] == self.rules.skip_to
         ]
         after_start = int(run.start[AT]) + 1
         if not places:
             return after_start
-        place = places[0] if self._rules.skip == "first" else places[-1]
+        place = places[0] if self.rules.skip == "first" else places[-1]
         return max(after_start, int(place))
 
 

@@ -27,6 +27,12 @@ Thread: TypeAlias = "tuple[History, OptionSet | None]"
 
 Threads: TypeAlias = "tuple[Thread, ...]"
 
+LoneRun: TypeAlias = "tuple[int, Row, History | None]"
+"""The only run of a key, with one thread: the number of its options, its start row, its history."""
+
+RunsOfKey: TypeAlias = "LoneRun | list[Run]"
+"""All runs of a key; a list is ordered by their start rows."""
+
 RowTest: TypeAlias = "Callable[[int, History | None, Row], bool]"
 """Tests a row for a variable whose condition reads the rows matched before it."""
 
@@ -113,6 +119,11 @@ class MatchRules:
     skip_to: int = NO_VARIABLE
     """The variable of `first` and `last`."""
     max_runs: int = 10_000
+
+
+def get_first_start(runs: RunsOfKey) -> Row:
+    """Return the start row of the first run of a key."""
+    return runs[0].start if isinstance(runs, list) else runs[1]
 
 
 def list_rows(history: History | None) -> list[tuple[int, Row]]:

@@ -32,8 +32,9 @@ from headrace.core.operators.operator import ClocklessOperator, FailedRow, Outpu
 from headrace.core.operators.process.row_buffer import RowBuffer, sort_rows
 from headrace.core.operators.ttl_operator import KEYS_STATE
 from headrace.core.patterns.automaton import NO_VARIABLE, build_automaton
-from headrace.core.patterns.matcher import Matcher, TooManyRuns
-from headrace.core.patterns.runs import AT, TIME, Decision, MatchRules
+from headrace.core.patterns.key_matcher import KeyMatcher, RunChanges
+from headrace.core.patterns.matcher import Matcher
+from headrace.core.patterns.runs import TIME, Decision, MatchRules, Row, get_first_start
 from headrace.core.plan.nodes import Match
 from headrace.core.types.elements import HIDDEN_COLUMNS, MAX_WATERMARK_US
 from headrace.core.types.frames import concat_contiguous
@@ -44,6 +45,11 @@ if TYPE_CHECKING:
 
 DUE_STATE = "due"
 """The name of the state with the times at which keys are looked at."""
+
+FITS = "__fits"
+"""The column with the variables that a row fits."""
+ROWS_AT_ONCE = 2048
+"""The number of rows that are Python values at the same time, so that they stay in the caches."""
 
 FailureHandler: TypeAlias = Callable[[list[FailedRow]], Iterator[Output]]
 
@@ -144,8 +150,9 @@ class PatternRuns:
         skip_to = NO_VARIABLE if skip.variable is None else automaton.names.index(skip.variable)
         rules = MatchRules(operation.within_us, skip.rule, skip_to, operation.max_runs)
         tests = self._conditions
-        self._matcher = Matcher(automaton, rules, tests.crossed, tests.test_crossed)
-        may_start = tests.build_filter(self._matcher.start.mask)
+        matcher = Matcher(automaton, rules, tests.crossed, tests.test_crossed)
+        self._matcher = KeyMatcher(matcher)
+        may_start = tests.build_filter(matcher.start.mask)
         self._relevant = RelevantRows(self._grouping.internal_names, may_start, self._columns)
         self._timers = RunTimers(operation.within_us, self._columns, due)
         self._cache = RunCache(operation, table, self._matcher)
@@ -163,31 +170,24 @@ class PatternRuns:
     def move_runs(self, rows: pl.DataFrame, decisions: list[Decision]) -> pl.DataFrame:
         """Move the runs of keys by their next rows, in row order; return the rows that fail."""
         self._cache.load(rows[KEY])
-        fits = self._conditions.test_rows(rows)
-        values = self._columns.list_values(rows)
+        changes = RunChanges(decisions, self._cache.changed)
+        first = self._row_count
+        tested = rows.hstack([self._conditions.test_rows(rows).alias(FITS)])
+        if rows.height > ROWS_AT_ONCE:
+            # A key's run, which is nowhere near those of other keys in memory, is read once.
+            tested = tested.sort(tested[KEY].hash(), maintain_order=True)
+        for part in tested.iter_slices(ROWS_AT_ONCE):
+            self._matcher.push_rows(self._cache.keys, self._list_rows(part), changes)
+        self._timers.add_starts(tested[[at - first for at in changes.started]])
+        return sort_rows(tested[[at - first for at in changes.failed]].drop(FITS))
+
+    def _list_rows(self, rows: pl.DataFrame) -> Iterator[tuple[str, int, Row]]:
+        """Number rows, and yield them with their keys and the variables that they fit."""
         first = self._row_count
         self._row_count += rows.height
-        failed, push, cached = list[int](), self._matcher.push, self._cache.keys
-        add_changed, add_start = self._cache.changed.add, self._timers.add_start
-        may_start, is_timed = self._matcher.start.mask, self._operation.within_us is not None
-        places = range(first, self._row_count)
-        tuples = zip(places, *values, strict=True)
-        for key, fit, row in zip(rows[KEY].to_list(), fits.to_list(), tuples, strict=True):
-            runs = cached.get(key)
-            if runs is None:
-                if not fit & may_start:
-                    continue
-                runs = cached[key] = []
-            add_changed(key)
-            try:
-                push(runs, row, fit, decisions)
-            except TooManyRuns:
-                failed.append(row[AT] - first)
-            if not runs:
-                del cached[key]
-            elif is_timed and runs[-1].start is row:
-                add_start((row[TIME], key))
-        return rows[failed]
+        columns = self._columns.list_values(rows)
+        tuples = zip(range(first, self._row_count), *columns, strict=True)
+        return zip(rows[KEY].to_list(), rows[FITS].to_list(), tuples, strict=True)
 
     def end_runs(
         self, filed: pl.Series | None, watermark_us: int, decisions: list[Decision]
@@ -204,15 +204,18 @@ class PatternRuns:
             runs = cached.get(key)
             if runs is None:
                 continue
+            left = None
             if is_end:
                 self._matcher.finish(runs, decisions)
-            elif runs[0].start[TIME] + within_us <= watermark_us:
-                self._matcher.pass_time(runs, watermark_us, decisions)
+            elif get_first_start(runs)[TIME] + within_us <= watermark_us:
+                left = self._matcher.pass_time(runs, watermark_us, decisions)
             else:
                 continue
             changed.add(key)
-            if not runs:
+            if left is None:
                 del cached[key]
+            else:
+                cached[key] = left
         self._timers.file((key, cached[key]) for key in stored if key in cached)
 
     def write_back(self) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.core.api.state import KEY, KEY_INDEX
 from headrace.core.api.state_sizes import StateSize
+from headrace.core.patterns.key_matcher import KeyMatcher
 from headrace.core.patterns.matcher import Matcher
-from headrace.core.patterns.runs import AT, TIME, History, OptionSet, Row, Run, Thread
+from headrace.core.patterns.runs import AT, TIME, History, OptionSet, Row, Run, RunsOfKey, Thread
 from headrace.core.plan.nodes import Match
 from headrace.core.types.data_types import TIMESTAMP, to_polars
 from headrace.core.types.elements import EVENT_TIME, ORDER
@@ -86,15 +87,15 @@ class RunTable(Protocol):
 class RunCache:
     """The runs of all keys: those in memory, and the table."""
 
-    def __init__(self, match: Match, table: RunTable, matcher: Matcher) -> None:
+    def __init__(self, match: Match, table: RunTable, matcher: KeyMatcher) -> None:
         self._columns = list_match_columns(match)
         self._row_types = list_matched_columns(match)
         self._matcher = matcher
         self._table = table
         self.is_complete = not self._table.rows
         """Whether all keys of the table are in memory, as far as they still have runs."""
-        self.keys: dict[str, list[Run]] = {}
-        """The runs in memory, by key, ordered by their start rows; no list is empty."""
+        self.keys: dict[str, RunsOfKey] = {}
+        """The runs in memory, by key; no list is empty."""
         self.changed: set[str] = set()
         """The keys that may differ from the table."""
 
@@ -109,7 +110,9 @@ class RunCache:
         columns = (self._list_values(found, name) for name in self._columns)
         for key, rows, histories, runs in zip(names, *columns, strict=True):
             if key not in self.keys and key not in self.changed:
-                self.keys[key] = self._decode(rows, histories, runs)
+                packed = self._matcher.pack_runs(self._decode(rows, histories, runs))
+                assert packed is not None, "a stored key has runs"
+                self.keys[key] = packed
 
     def write_back(self) -> None:
         """Write the keys that have changed to the table."""
@@ -122,9 +125,9 @@ class RunCache:
             self._table.remove(pl.Series(KEY, ended, dtype=pl.String))
         there = [key for key in self.changed if key in self.keys]
         if there:
-            encoder = _RunEncoder(self._matcher)
+            encoder = _RunEncoder(self._matcher.matcher)
             for key in there:
-                encoder.add_key(self.keys[key])
+                encoder.add_key(self._matcher.list_runs(self.keys[key]))
             columns = encoder.build_columns(self._row_types)
             self._table.put(pl.DataFrame([pl.Series(KEY, there, dtype=pl.String), *columns]))
         self.changed.clear()
@@ -169,7 +172,7 @@ class RunCache:
         history, indexes = histories[thread["history"]], thread["options"]
         if indexes is None:
             return history, None
-        return history, self._matcher.find_options(history, indexes)
+        return history, self._matcher.matcher.find_options(history, indexes)
 
 
 class _RunEncoder:

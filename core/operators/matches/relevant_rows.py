@@ -12,11 +12,15 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.operators.matches.match_rows import MatchedRowColumns
-from headrace.core.patterns.runs import Run
+from headrace.core.patterns.runs import RunsOfKey, get_first_start
 from headrace.core.types.frames import concat_contiguous
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+ROWS_OF_KEY = 4
+"""With fewer rows than that for each key with runs, moving all rows is faster than selecting."""
 
 
 class RelevantRows:
@@ -30,20 +34,18 @@ class RelevantRows:
         self._may_start = may_start
         self._columns = columns
 
-    def select(
-        self, frames: Sequence[pl.DataFrame], active: Collection[Sequence[Run]]
-    ) -> pl.DataFrame:
+    def select(self, frames: Sequence[pl.DataFrame], active: Collection[RunsOfKey]) -> pl.DataFrame:
         """Return at least the rows that can move a run, if these runs of keys are there.
 
-        If there are more keys with runs than rows, all rows are returned.
+        If there are many keys with runs for the number of rows, all rows are returned.
         """
         if (
             self._may_start is None
             or not self._key
-            or len(active) > sum(frame.height for frame in frames)
+            or len(active) * ROWS_OF_KEY > sum(frame.height for frame in frames)
         ):
             return concat_contiguous(frames)
-        known = self._columns.build_key_frame([runs[0].start for runs in active])
+        known = self._columns.build_key_frame([*map(get_first_start, active)])
         starting = [each.filter(self._may_start).select(self._key) for each in frames]
         hashes = concat_contiguous([known, *starting]).hash_rows().unique().implode()
         found = [each.filter(each.select(self._key).hash_rows().is_in(hashes)) for each in frames]

@@ -10,13 +10,14 @@ Tests: tests/core/operators/matches/test_match_operator.py.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from headrace.core.api.state import SLOT, SortedRuns
+from headrace.core.api.state import KEY, SLOT, SortedRuns
 from headrace.core.operators.matches.match_rows import MatchedRowColumns
-from headrace.core.patterns.runs import TIME, Row, Run
-from headrace.core.types.elements import MAX_WATERMARK_US
+from headrace.core.patterns.runs import TIME, Row, RunsOfKey, get_first_start
+from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US
+from headrace.core.types.frames import copy_compact, count_up_to, to_integers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,18 +36,28 @@ class RunTimers:
         self._due = due
         self._slots = dict[str, int]()
         """The earliest slots under which keys are filed, as far as that is known."""
-        self._starts = deque[tuple[int, str]]()
-        """The times at which runs in memory have started, and their keys."""
-        self.add_start = self._starts.append
+        self._starts: deque[tuple[pl.Series, pl.Series]] = deque()
+        """The times at which runs in memory have started, in order, and their keys."""
+
+    def add_starts(self, rows: pl.DataFrame) -> None:
+        """Add the rows with which runs in memory have started."""
+        if self._within_us is None or not rows.height:
+            return
+        started = copy_compact(rows.select(EVENT_TIME, KEY).sort(EVENT_TIME))
+        self._starts.append((to_integers(started[EVENT_TIME]), started[KEY]))
 
     def take_started(self, watermark_us: int) -> list[str]:
         """Remove the runs in memory whose time has passed, and return their keys."""
         if self._within_us is None:
             return []
-        starts, passed_us, keys = self._starts, watermark_us - self._within_us, list[str]()
-        while starts and starts[0][0] <= passed_us:
-            keys.append(starts.popleft()[1])
-        return keys
+        starts, passed_us, passed = self._starts, watermark_us - self._within_us, list[str]()
+        while starts and starts[0][0][0] <= passed_us:
+            times, keys = starts.popleft()
+            count = count_up_to(times, passed_us)
+            passed += keys.head(count).to_list()
+            if count < len(times):
+                starts.appendleft((times.slice(count), keys.slice(count)))
+        return passed
 
     def take_filed(self, keys: pl.Series) -> list[str]:
         """Return keys that were filed, and are no longer."""
@@ -55,13 +66,13 @@ class RunTimers:
             self._slots.pop(key, None)
         return found
 
-    def file(self, runs_of_keys: Iterable[tuple[str, Sequence[Run]]]) -> None:
+    def file(self, runs_of_keys: Iterable[tuple[str, RunsOfKey]]) -> None:
         """File keys with runs, unless they are filed under a time that is early enough."""
         import polars as pl
 
         slots, starts = list[int](), list[Row]()
         for key, runs in runs_of_keys:
-            start = runs[0].start
+            start = get_first_start(runs)
             slot = END_SLOT if self._within_us is None else start[TIME] + self._within_us
             if self._slots.get(key, MAX_WATERMARK_US) > slot:
                 self._slots[key] = slot

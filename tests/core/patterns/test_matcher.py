@@ -9,9 +9,18 @@ from __future__ import annotations
 import pytest
 
 from headrace.core.patterns.automaton import build_automaton
+from headrace.core.patterns.key_matcher import KeyMatcher, RunChanges
 from headrace.core.patterns.matcher import Matcher, TooManyRuns
 from headrace.core.patterns.parser import parse_pattern
-from headrace.core.patterns.runs import Decision, MatchRules, Run, SkipRule, list_rows
+from headrace.core.patterns.runs import (
+    Decision,
+    MatchRules,
+    Run,
+    RunsOfKey,
+    SkipRule,
+    get_first_start,
+    list_rows,
+)
 
 
 def matches(
@@ -25,13 +34,19 @@ def matches(
     """Return the matches in a text of rows: several letters in brackets are one row."""
     automaton = build_automaton(parse_pattern(pattern))
     skip_to = automaton.names.index(to) if to else -1
-    matcher = Matcher(automaton, MatchRules(within, skip, skip_to, max_runs))
+    rules = MatchRules(within, skip, skip_to, max_runs)
+    matcher, by_key = Matcher(automaton, rules), KeyMatcher(Matcher(automaton, rules))
     runs, decisions = list[Run](), list[Decision]()
+    runs_of_keys, changes = dict[str, RunsOfKey](), RunChanges([], set())
     for at, letters in enumerate(split_rows(rows)):
         fits = sum(1 << number for number, name in enumerate(automaton.names) if name in letters)
         matcher.push(runs, (at, at), fits, decisions)
+        by_key.push_rows(runs_of_keys, [("k", fits, (at, at))], changes)
     matcher.finish(runs, decisions)
     assert not runs
+    for left in runs_of_keys.values():
+        by_key.finish(left, changes.decisions)
+    assert changes.decisions == decisions
     return [show(automaton.names, automaton.variables, each) for each in decisions]
 
 
@@ -150,3 +165,36 @@ def test_a_row_that_ends_matches_makes_no_runs() -> None:
 def test_a_reluctant_end_is_preferred_to_a_row_that_is_also_left_out() -> None:
     assert matches("a => b*? not c", "abx", within=3) == ["3: a0"]
     assert matches("a => b* not c", "abx", within=3) == ["3: a0 b1"]
+
+
+def push_letters(rows: str, within: int | None = None) -> tuple[dict[str, RunsOfKey], RunChanges]:
+    """Push rows, each a key and a letter, for the pattern `a b+ c`; the places are the times."""
+    matcher = KeyMatcher(Matcher(build_automaton(parse_pattern("a b+ c")), MatchRules(within)))
+    runs, changes = dict[str, RunsOfKey](), RunChanges([], set())
+    numbered = enumerate(rows.split())
+    bits = {"a": 1, "b": 2, "c": 4, "x": 0}
+    pushed = [(text[0], bits[text[1]], (at, at)) for at, text in numbered]
+    matcher.push_rows(runs, pushed, changes)
+    return runs, changes
+
+
+def test_a_run_with_one_thread_is_a_tuple_without_objects() -> None:
+    runs, _ = push_letters("ka kb kb")
+    run = runs["k"]
+    assert isinstance(run, tuple) and run[1] == (0, 0)
+    assert [row for _, row in list_rows(run[2])] == [(0, 0), (1, 1), (2, 2)]
+    assert push_letters("ka kb kx")[0] == {}
+
+
+def test_changes_have_the_keys_and_the_starts_of_runs_that_are_left() -> None:
+    runs, changes = push_letters("ia ib ic ja ja kx la lx ma mb")
+    assert runs.keys() == {"j", "m"}
+    assert changes.changed == {"i", "j", "l", "m"}
+    assert changes.started == [4, 8]
+    assert [each.time_us for each in changes.decisions] == [2]
+
+
+def test_a_run_whose_time_has_passed_takes_no_row() -> None:
+    runs, changes = push_letters("ka kb kb kc ka", within=3)
+    assert [(each.time_us, each.is_complete) for each in changes.decisions] == [(3, False)]
+    assert changes.started == [0, 4] and get_first_start(runs["k"]) == (4, 4)

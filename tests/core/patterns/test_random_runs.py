@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.core.patterns.automaton import NO_VARIABLE, build_automaton
+from headrace.core.patterns.key_matcher import KeyMatcher, RunChanges
 from headrace.core.patterns.matcher import Matcher
 from headrace.core.patterns.parser import parse_pattern
 from headrace.core.patterns.pattern import Pattern
-from headrace.core.patterns.runs import Decision, History, MatchRules, Row, Run, SkipRule, list_rows
+from headrace.core.patterns.runs import History, MatchRules, Row, RunsOfKey, SkipRule, list_rows
 from headrace.core.plan.nodes import AfterMatch
 from headrace.core.testing.reference.match_finder import NEVER_US, MatchFinder, Taken
 from tests.support.reference import random_patterns
@@ -87,19 +88,19 @@ def compare_runs(data: st.DataObject) -> None:
 
     rules = MatchRules(within, rule, names.index(variable) if variable else NO_VARIABLE)
     crossed = frozenset(at for at, name in enumerate(names) if name in growing)
-    matcher = Matcher(build_automaton(pattern), rules, crossed, test)
+    matcher = KeyMatcher(Matcher(build_automaton(pattern), rules, crossed, test))
     assert sorted(_run(matcher, events)) == sorted(wanted)
 
 
-def _run(matcher: Matcher, events: Sequence[Event]) -> list[Found]:
+def _run(matcher: KeyMatcher, events: Sequence[Event]) -> list[Found]:
     """Return whether each match is complete, when it was decided, and its rows."""
-    runs, decisions = list[Run](), list[Decision]()
-    automaton = matcher.automaton
+    runs, changes = dict[str, RunsOfKey](), RunChanges([], set())
+    automaton = matcher.matcher.automaton
     for at, (time, event) in enumerate(zip(_list_times(events), events, strict=True)):
         bits = sum(1 << number for number, name in enumerate(automaton.names) if name in event[0])
-        matcher.push(runs, (at, time), bits, decisions)
-    matcher.finish(runs, decisions)
-    assert not runs
+        matcher.push_rows(runs, [("k", bits, (at, time))], changes)
+    for left in runs.values():
+        matcher.finish(left, changes.decisions)
     return [
         (
             each.is_complete,
@@ -109,7 +110,7 @@ def _run(matcher: Matcher, events: Sequence[Event]) -> list[Found]:
                 for position, row in list_rows(each.history)
             ),
         )
-        for each in decisions
+        for each in changes.decisions
     ]
 
 

@@ -104,6 +104,20 @@ def test_functions_over_all_rows_of_a_variable_are_read_by_conditions(tmp_path: 
     assert trial.advance() == [("x", 1, 3, 2, 3)]
 
 
+def test_many_rows_are_moved_key_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(match_operator, "ROWS_AT_ONCE", 2)
+    match = (
+        "pattern: a -> b, define: {a: v = 1, b: v = 2}, within: 10s, after_match: none, "
+        "max_runs: 2, incomplete_to: partial"
+    )
+    trial = Trial(tmp_path, match)
+    rows = [(key, 1, at) for at in (1, 2, 3) for key in "yxz"]
+    trial.feed(*rows, ("y", 2, 4), ("x", 2, 5))
+    assert trial.advance(6) == [("y", 1, 4, 4), ("y", 2, 4, 4), ("x", 1, 5, 5), ("x", 2, 5, 5)]
+    assert [each.row["v"] for each in trial.failed] == [1, 1, 1]
+    assert trial.advance(12) == [("partial", "z", 1, "a", 1, 11), ("partial", "z", 2, "a", 1, 12)]
+
+
 def test_a_row_with_too_many_runs_fails_and_changes_nothing(tmp_path: Path) -> None:
     match = "pattern: a -> b, define: {a: v = 1, b: v = 2}, after_match: none, max_runs: 2"
     trial = Trial(tmp_path, match)

@@ -39,6 +39,8 @@ class RelevantRows:
 
         If there are many keys with runs for the number of rows, all rows are returned.
         """
+        import polars as pl
+
         if (
             self._may_start is None
             or not self._key
@@ -46,7 +48,15 @@ class RelevantRows:
         ):
             return concat_contiguous(frames)
         known = self._columns.build_key_frame([*map(get_first_start, active)])
-        starting = [each.filter(self._may_start).select(self._key) for each in frames]
-        hashes = concat_contiguous([known, *starting]).hash_rows().unique().implode()
-        found = [each.filter(each.select(self._key).hash_rows().is_in(hashes)) for each in frames]
-        return concat_contiguous(found)
+        start = pl.col(self._key).filter(self._may_start)
+        starting = [each.select(start) for each in frames]
+        wanted = _hash_keys(concat_contiguous([known, *starting])).unique().implode()
+        hashes = [_hash_keys(each.select(self._key)) for each in frames]
+        which = (each.is_in(wanted, nulls_equal=True) for each in hashes)
+        return concat_contiguous([*map(pl.DataFrame.filter, frames, which)])
+
+
+def _hash_keys(keys: pl.DataFrame) -> pl.Series:
+    """Return numbers that are equal for equal keys."""
+    first = keys.to_series()
+    return first if keys.width == 1 and first.dtype.is_integer() else keys.hash_rows()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.matches.match_state import list_matched_columns, to_physical_type
 from headrace.core.patterns.automaton import Automaton
-from headrace.core.patterns.runs import AT, TIME, History, Row, list_rows
+from headrace.core.patterns.runs import AT, TIME, History, Row
 from headrace.core.plan.nodes import VARIABLE, Match
 from headrace.core.types.row_order import add_row_order
 
@@ -26,18 +27,13 @@ class MatchedRowColumns:
         self.types = list_matched_columns(match)
         self.places = {name: at for at, name in enumerate(self.types, TIME)}
         self._key_types = GroupingKey(match.key).types
-        self._names = automaton.names
-        self._variables = automaton.variables
+        self._variable_names = [automaton.names[each] for each in automaton.variables]
+        """The variables of positions."""
 
     def find_positions(self, variable: str | None) -> frozenset[int]:
         """Return the positions of a variable; None: all of them."""
-        number = None if variable is None else self._names.index(variable)
-        found = enumerate(self._variables)
-        return frozenset(at for at, each in found if number in (None, each))
-
-    def get_variable(self, position: int) -> str:
-        """Return the variable of a position."""
-        return self._names[self._variables[position]]
+        found = enumerate(self._variable_names)
+        return frozenset(at for at, each in found if variable in (None, each))
 
     def list_values(self, rows: pl.DataFrame) -> list[list[Any]]:
         """Return the values of rows, by column, as they are in tuples."""
@@ -48,13 +44,19 @@ class MatchedRowColumns:
         """Return the rows of matches, with the number of the match, the variable and the order."""
         import polars as pl
 
-        numbers, variables, rows = list[int](), list[str](), list[Row]()
-        for number, history in enumerate(histories):
-            for position, row in list_rows(history):
+        numbers, positions, rows = list[int](), list[int](), list[Row]()
+        found = list(histories)
+        for number in range(len(found) - 1, -1, -1):
+            history = found[number]
+            while history is not None:
+                history, position, row = history
                 numbers.append(number)
-                variables.append(self.get_variable(position))
+                positions.append(position)
                 rows.append(row)
-        columns = [[row[at] for row in rows] for at in range(len(self.types) + 1)]
+        for each in (numbers, positions, rows):
+            each.reverse()  # a history leads from its last row to its first one
+        variables = [*map(self._variable_names.__getitem__, positions)]
+        columns = [[*map(itemgetter(at), rows)] for at in range(len(self.types) + 1)]
         frame = pl.DataFrame(
             [
                 pl.Series(MATCH, numbers, dtype=pl.UInt32),

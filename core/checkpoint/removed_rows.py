@@ -30,6 +30,8 @@ class RemovedRowsConflict:
 
 def counts_rows(step: nodes.PlanPart) -> bool:
     """Whether a step has a state that counts rows which are added and removed."""
+    if isinstance(step, nodes.Step) and step.round_inputs:  # it stores other inputs of a join
+        return not step.round_inputs.issuperset(step.inputs)
     keyed = get_keyed_operation(step)
     match keyed:
         case nodes.Aggregate() | nodes.Top():
@@ -81,11 +83,14 @@ class StepGroup:
 
 def list_groups(plan: nodes.Plan) -> tuple[StepGroup, ...]:
     """Return the groups of steps that count the same rows, in the order of the plan."""
+    # No row of the table of a round is removed.
+    steps = [part for part in plan if isinstance(part, nodes.Step)]
+    whole = {name for step in steps for name in step.round_inputs}
     removing = {
         stream.name: part.name
         for part in plan
         for stream in _list_outputs(part)
-        if isinstance(stream.kind, nodes.Retract)
+        if isinstance(stream.kind, nodes.Retract) and stream.name not in whole
     }
     groups: list[tuple[set[str], set[str]]] = []
     for step in plan:

@@ -316,6 +316,10 @@ class _OperatorFactory:
 
     def _build_keyed(self, operation: nodes.KeyedOperation) -> Operator:
         """Build a keyed operator."""
+        if self.step.round_inputs:
+            from headrace.core.operators.round_operators import build_round_operator
+
+            return build_round_operator(operation, self.output_stream)
         # Loaded only for pipelines with keyed steps, because it loads all aggregates.
         from headrace.core.operators.keyed_factory import build_keyed_operator
         from headrace.core.plan.window_clauses import list_user_code
@@ -356,6 +360,14 @@ class _OperatorFactory:
             return self._build_connect(operation, operation.matching)
         if isinstance(operation.matching, RuleMatch):
             return self._build_rule_match(operation, operation.matching)
+        if self.step.round_inputs:
+            from headrace.core.operators.joins.round_join import RoundJoin
+
+            keyed_context = self._build_keyed_context(self._build_ownership())
+            stored = [
+                at for at, n in enumerate(self.step.inputs) if n not in self.step.round_inputs
+            ]
+            return RoundJoin(operation, keyed_context, stored)
         if isinstance(operation.matching, BroadcastMatch):
             keyed_context = self._build_keyed_context(owner := self._build_ownership())
             # The restored rows come from all subtasks: with the least clock none of them is late.

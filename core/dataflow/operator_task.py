@@ -192,6 +192,8 @@ class OperatorTask:
             case EndOfStream(is_drained):
                 self.is_drained = is_drained
             case LoopMarker():
+                if mark.ends_round:
+                    await self._end_round()
                 waits = self.has_clock_timers and self.get_next_timer_us() is not None
                 mark = replace(mark, is_waiting=mark.is_waiting or waits)
         await self.output.send_control(mark)
@@ -232,6 +234,12 @@ class OperatorTask:
             )
             at_us = self.chain.delay_watermark(at_us)
         self.watermark_us = at_us
+
+    async def _end_round(self) -> None:
+        """Process the rows of a round of a loop over whole tables."""
+        if self.chain is not None:
+            rows = self.chain.pending_rows
+            await self._drain_outputs(self._row_cost, rows, self.chain.end_round())
 
     def get_next_timer_us(self) -> int | None:
         """Return the wall-clock time of the operators' next timer, if there is any."""

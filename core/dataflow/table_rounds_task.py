@@ -4,8 +4,13 @@ A round has ended when the loop is empty and no input from outside of it can bri
 head holds the number of the round as if it were a watermark, so the coordinator finds that out by
 waves and releases it (`coordination/loop_waves`).
 
+If tables are sent as a whole, all inputs from outside have ended when the first round begins. Then
+the head ends each round by itself: it sends a marker after the rows of the round, upon which the
+steps inside process them, and which comes back after their results.
+
 Barriers. The rows that come back are part of the state at once, so the snapshot is that of the
-state when the barrier is back. Until then no round ends, and no new rows are taken.
+state when the barrier is back. Until then no round ends, and no new rows are taken. A barrier waits
+for the end of a round whose marker is on its way, so the steps inside hold no rows of a round then.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from headrace.core.types.elements import (
     Element,
     EndOfStream,
     LatencyMarker,
+    LoopMarker,
 )
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -42,6 +48,8 @@ class TableRoundsTask(LoopTask):
     _has_end_arrived: bool = False
     _is_round_due: bool = False
     """Whether the end of the round was found."""
+    _is_in_round: bool = False
+    """Whether the marker that ends a round is on its way."""
 
     @property
     def _rounds(self) -> TableRoundsHead:
@@ -63,6 +71,16 @@ class TableRoundsTask(LoopTask):
         if self._is_round_due and self._pending_barrier is None:
             self._is_round_due = False
             await self._end_round()
+
+    async def _receive_barrier(self, barrier: Barrier) -> None:
+        if not self._is_in_round:  # otherwise it is due again at the end of the round
+            await LoopTask._receive_barrier(self, barrier)
+
+    def _report_wave(self, marker: LoopMarker) -> None:
+        if marker.ends_round:
+            self._is_in_round, self._is_round_due = False, True
+        else:
+            LoopTask._report_wave(self, marker)
 
     async def _process_forward(self, at: int, element: Element) -> None:
         match element:
@@ -101,10 +119,17 @@ class TableRoundsTask(LoopTask):
 
     async def _end_round(self) -> None:
         """Send the changes of the next round into the loop, or the last table out of it."""
+        executor = self.operator_task.kernel_executor
         with attribute_errors_to(self.step.name):
-            outputs = [*self._rounds.end_round()]
+            rows = self._rounds.table_rows
+            outputs = await executor.run(rows, lambda: [*self._rounds.end_round()])
         await self._send(outputs)
-        self._hold_round()
+        if self._rounds.sends_tables and not self._rounds.is_done:
+            self._is_in_round = True
+            marker = LoopMarker(self.step.name, self._rounds.round, ends_round=True)
+            await self.operator_task.output.send_control(marker, self._loop_streams)
+        else:
+            self._hold_round()
 
     async def _send(self, outputs: Iterable[Output]) -> None:
         chain = self.operator_task.chain

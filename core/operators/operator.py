@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -130,6 +131,15 @@ class StatelessOperator(ClocklessOperator, UndelayedOperator):
         return 0
 
 
+class RoundOperator(ABC, StatelessOperator):
+    """The base of operators over the tables of rounds: what they take, they process at once when
+    the round has ended."""
+
+    @abstractmethod
+    def end_round(self) -> Iterator[Output]:
+        """Process the rows of the round, and forget them."""
+
+
 class OperatorChain:
     """A chain of operators: each consumes the output of the one before under its input's name."""
 
@@ -156,6 +166,12 @@ class OperatorChain:
         for at, (_, operator) in enumerate(self._operators):
             yield from self._forward(at, operator.advance(watermark_us))
             watermark_us = _subtract_delay(watermark_us, operator.watermark_delay_us)
+
+    def end_round(self) -> Iterator[Output]:
+        """Let each operator over the tables of rounds end a round, after the ones before it."""
+        for at, (_, operator) in enumerate(self._operators):
+            if isinstance(operator, RoundOperator):
+                yield from self._forward(at, operator.end_round())
 
     def delay_watermark(self, watermark_us: int) -> int:
         """Return the watermark that holds for the emitted rows."""

@@ -2,10 +2,13 @@
 
 The rows that come back are the changes of the next table: rows added and removed, by their weights.
 At the end of a round the head sends the difference of the two into the loop, so the steps inside
-process only what has changed.
+process only what has changed. If they compute whole tables (`plan/round_tables`), it sends each
+table as a whole instead, the rows that come back are the next table, and round 1 begins when all
+inputs have ended.
 
 In a delta iteration the table is the solution: the rows of a round replace rows by their key, and
-those that change it are the next work set. The head then sends the differences of both.
+those that change it are the next work set. The head then sends the differences of both, or those of
+the solution and the whole work set.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.states import NEXT_TABLE_STATE, ROUND_STATE, TABLE_STATE, WORKSET_STATE
 from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import WEIGHT
-from headrace.core.types.frames import pick_columns
+from headrace.core.types.frames import concat_chunks, hash_rows, pick_columns
 from headrace.core.types.row_order import add_row_order
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ class TableRoundsHead(StatelessOperator):
         assert loop.table is not None
         self._name, self._inside = step.name, loop.list_inner_streams(step.name)
         self._loop, self._table = loop, loop.table
+        self.sends_tables = loop.table.sends_tables
         schema = step.outputs[0].schema
         self._is_ordered = any(stream.has_row_order for stream in step.outputs)
         self._columns = schema.names
@@ -58,16 +62,23 @@ class TableRoundsHead(StatelessOperator):
         self._tables = {n: [] if rows is None else [rows] for n, rows in restored.items()}
         """The rows of each table, in parts that are yet to be merged."""
         progress = self._entries[ROUND_STATE].rows
-        self.round = 1 if progress is None else int(progress["round"][0])
-        """The round that goes on, from 1."""
+        first = 0 if self.sends_tables else 1
+        self.round = first if progress is None else int(progress["round"][0])
+        """The round that goes on, from 1; 0: the first one has not begun."""
         self.is_done = progress is not None and bool(progress["is_done"][0])
         """Whether the table of the last round was emitted."""
 
+    @property
+    def table_rows(self) -> int:
+        """The number of rows in the tables."""
+        return sum(rows.height for parts in self._tables.values() for rows in parts)
+
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Add rows to the table of the first round, and send them into the loop."""
+        """Add rows to the table of the first round, and send them if differences are sent."""
         rows = self._weigh(frame)
         self._tables[TABLE_STATE].append(rows)
-        yield self._emit(self._inside[0], rows)
+        if not self.sends_tables:
+            yield self._emit(self._inside[0], rows)
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Change the table of the next round."""
@@ -75,17 +86,29 @@ class TableRoundsHead(StatelessOperator):
         yield from ()
 
     def end_round(self) -> Iterator[Output]:
-        """Emit the changes that the next round begins with, or the rows of the last round."""
+        """Emit the rows that the next round begins with, or the rows of the last round."""
         import polars as pl
 
         before, after = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
-        changes = merge_rows(pl.concat([after, negate_weights(before)]))
-        self._count_round(changes)
-        if self._is_last_round(changes) or self._is_until(after, before):
-            yield self._finish(after)
+        if self.round == 0:
+            self._begin_round({TABLE_STATE: before})
+            yield self._emit(self._inside[0], repeat_rows(before))
             return
-        self._begin_round({TABLE_STATE: after, NEXT_TABLE_STATE: after})
-        yield self._emit(self._inside[0], changes)
+        changes = pl.concat([after, negate_weights(before)])
+        if self.sends_tables:
+            count = count_changes(changes)
+        else:
+            changes = merge_rows(changes)
+            count = int(changes[WEIGHT].abs().sum())
+        self._count_round(count)
+        if self._is_last_round(count) or self._is_until(after, before):
+            yield self._finish(after)
+        elif self.sends_tables:
+            self._begin_round({TABLE_STATE: after})
+            yield self._emit(self._inside[0], repeat_rows(after))
+        else:
+            self._begin_round({TABLE_STATE: after, NEXT_TABLE_STATE: after})
+            yield self._emit(self._inside[0], changes)
 
     def flush_to_state(self) -> None:
         """Write the tables and the number of the round to the state."""
@@ -96,12 +119,12 @@ class TableRoundsHead(StatelessOperator):
         progress = {"round": [self.round], "is_done": [self.is_done]}
         self._entries[ROUND_STATE].rows = pl.DataFrame(progress)
 
-    def _count_round(self, changes: pl.DataFrame) -> None:
+    def _count_round(self, changes: int) -> None:
         self._counts[ROUNDS] += 1
-        self._counts[ROWS_CHANGED] += int(changes[WEIGHT].abs().sum())
+        self._counts[ROWS_CHANGED] += changes
 
-    def _is_last_round(self, changes: pl.DataFrame) -> bool:
-        return self.round >= self._table.count or changes.is_empty()
+    def _is_last_round(self, changes: int) -> bool:
+        return self.round >= self._table.count or not changes
 
     def _finish(self, rows: pl.DataFrame) -> Output:
         """Return the rows to emit after the last round, and forget the tables."""
@@ -111,7 +134,7 @@ class TableRoundsHead(StatelessOperator):
 
     def _begin_round(self, tables: Mapping[str, pl.DataFrame]) -> None:
         self.round += 1
-        self._tables = {name: [rows] for name, rows in tables.items()}
+        self._tables = {n: [tables[n]] if n in tables else [] for n in self.table_names}
 
     def _emit(self, stream: str, rows: pl.DataFrame) -> Output:
         """Return rows to emit. The rows of a table have no order: they all have the same place."""
@@ -130,7 +153,8 @@ class TableRoundsHead(StatelessOperator):
         if not frames:
             schema = {**self._types, WEIGHT: pl.Int64()}
             return pl.DataFrame(schema=schema)
-        frames[:] = [merge_rows(pl.concat(frames))]
+        # Of whole tables no row is ever removed.
+        frames[:] = [concat_chunks(frames) if self.sends_tables else merge_rows(pl.concat(frames))]
         return frames[0]
 
     def _is_until(self, after: pl.DataFrame, before: pl.DataFrame) -> bool:
@@ -163,12 +187,13 @@ class DeltaRoundsHead(TableRoundsHead):
         """Add rows to the work set of the first round."""
         rows = self._weigh(frame)
         self._tables[WORKSET_STATE].append(rows)
-        yield self._emit(self._inside[0], rows)
+        if not self.sends_tables:
+            yield self._emit(self._inside[0], rows)
 
     def end_round(self) -> Iterator[Output]:
-        """Emit the changes that the next round begins with, or the solution after the last one.
+        """Emit the rows that the next round begins with, or the solution after the last one.
 
-        The old work set is removed before the solution changes, so that no join inside computes
+        An old work set is removed before the solution changes, so that no join inside computes
         what its rows would match in the new solution.
         """
         import polars as pl
@@ -176,6 +201,11 @@ class DeltaRoundsHead(TableRoundsHead):
         delta, key = self._table.delta, list(self._table.key)
         assert delta is not None
         solution, rows = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
+        old_workset = self._merge(WORKSET_STATE)
+        if self.round == 0:
+            self._begin_round({TABLE_STATE: solution})
+            yield self._emit(self._inside[0], repeat_rows(old_workset))
+            return
         if self.round == 1:
             self._check_keys(solution, delta.solution)
         self._check_keys(rows, self._loop.feedback)
@@ -184,11 +214,15 @@ class DeltaRoundsHead(TableRoundsHead):
         changed = changes.filter(pl.col(WEIGHT) > 0)
         others = solution.join(changed, on=key, how="anti", nulls_equal=True)
         after = pl.concat([others, changed])
-        self._count_round(changes)
-        if self._is_last_round(changed) or self._is_until(changed, solution):
+        self._count_round(int(changes[WEIGHT].abs().sum()))
+        if self._is_last_round(changed.height) or self._is_until(changed, solution):
             yield self._finish(after)
             return
-        old_workset = self._merge(WORKSET_STATE)
+        if self.sends_tables:
+            self._begin_round({TABLE_STATE: after})
+            yield self._emit(self._inside[1], changes)
+            yield self._emit(self._inside[0], repeat_rows(changed))
+            return
         self._begin_round({TABLE_STATE: after, NEXT_TABLE_STATE: rows, WORKSET_STATE: changed})
         yield self._emit(self._inside[0], negate_weights(old_workset))
         yield self._emit(self._inside[1], changes)
@@ -200,6 +234,15 @@ class DeltaRoundsHead(TableRoundsHead):
         repeated = keys.filter(keys.is_duplicated())
         if not repeated.is_empty():
             raise make_repeated_key_error(stream, self.round, repeated.row(0, named=True))
+
+
+def count_changes(rows: pl.DataFrame) -> int:
+    """Return how many rows are added and removed in all, by the hashes of the rows."""
+    import polars as pl
+
+    names = [name for name in rows.columns if name != WEIGHT]
+    weighted = pl.DataFrame([hash_rows(rows, names).alias("hash"), rows[WEIGHT]])
+    return int(weighted.group_by("hash").agg(pl.col(WEIGHT).sum())[WEIGHT].abs().sum())
 
 
 def make_repeated_key_error(stream: str, round: int, key: Mapping[str, object]) -> ConnectorError:

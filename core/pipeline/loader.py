@@ -33,7 +33,9 @@ class PlanVersion(IntEnum):
     """Full joins of tables have keys that two rows may share (decision 0057)."""
     EVENT_TIME_ORDER = 2
     """Rows of tables go by their event time, whatever their sequence (decision 0058)."""
-    NEWEST = 3
+    ROUND_DIFFERENCES = 3
+    """Loops over tables send the differences of rounds into the loop (decision 0090)."""
+    NEWEST = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,6 +282,9 @@ def _describe_loop(loop: Loop) -> Iterator[str]:
         if loop.table.delta is not None:
             does = f"replaces rows of the solution by {', '.join(loop.table.key)}"
         yield f"{loop.feedback} {does}, {loop.table.count} rounds at most"
+        table = "table" if loop.table.delta is None else "work set"
+        sent = f"the whole {table}" if loop.table.sends_tables else "what has changed"
+        yield f"sends {sent} in each round"
         if loop.text:
             yield f"no round begins when {loop.text}"
         yield f"a subtask holds at most {format_size(loop.max_bytes)} of rows that came back"

@@ -234,6 +234,8 @@ def _build_loop_fingerprint(step: nodes.Step, states: tuple[str, ...]) -> Finger
     if loop is not None and loop.table is not None and loop.table.delta is not None:
         what = f"a solution by {', '.join(map(quote_name, loop.table.key))}"
     text = f"iterate over {what} of {', '.join(columns)}"
+    if loop is not None and loop.table is not None and loop.table.sends_tables:
+        text += ", as a whole in each round"
     return Fingerprint((), "", text, {}, {}, {}, states, 0, "", has_having=False)
 
 

@@ -8,6 +8,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.builder import PlanBuilder
 from headrace.core.plan.layout import build_edges, build_tasks
 from headrace.core.plan.pushdown import push_down
+from headrace.core.plan.round_tables import mark_round_tables
 from headrace.core.plan.row_order_demand import mark_ordered_streams
 
 
@@ -31,6 +32,8 @@ def build_plan(
     if loaded.inputs.plan_version > PlanVersion.JOIN_KEYS:
         parts = _rebuild_without_keys(builder, parts)
     parts = mark_ordered_streams(push_down(parts))
+    if loaded.inputs.plan_version > PlanVersion.ROUND_DIFFERENCES:
+        parts = mark_round_tables(parts)
     between = build_edges(parts)
     pipeline = loaded.pipeline
     laid_out = build_tasks(parts, between)

@@ -131,6 +131,9 @@ def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
             progress = (("round", "bigint"), ("is_done", "boolean"))
             described.append(StateDescription(ROUND_STATE, "entries", progress))
         states, by = tuple(described), ()
+    elif isinstance(part, Step) and part.round_inputs:
+        states = tuple(_list_round_states(part, join))
+        by = () if join is None else join.left.key
     elif join is not None:
         states = tuple(_list_join_states(join))
         by = () if isinstance(join.matching, BroadcastMatch) else join.left.key
@@ -146,6 +149,14 @@ def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
         for subtask in range(part.parallelism)
     )
     return StepStateSummary(key, states, tuple(owners))
+
+
+def _list_round_states(step: Step, join: Join | None) -> Iterator[StateDescription]:
+    """Yield the states of a step over the tables of rounds: the other inputs of a join."""
+    if join is not None and not step.round_inputs.issuperset(step.inputs):
+        for name, state in zip(step.inputs, _list_join_states(join), strict=True):
+            if name not in step.round_inputs:
+                yield state
 
 
 def _list_join_states(join: Join) -> Iterator[StateDescription]:

@@ -137,6 +137,8 @@ class LoopMarker:
     """Whether an input from outside of the loop has not ended."""
     outside_us: int = MAX_WATERMARK_US
     """The lowest watermark of inputs from outside of the loop."""
+    ends_round: bool = False
+    """Whether all rows of a round over whole tables are before it."""
 
 
 ControlElement: TypeAlias = (

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,22 @@ sinks:
   out: {{from: step, files: {{path: out}}}}
 """
 """A table whose sequence and order of arrival are opposite, but for the changes of one key."""
+LOOPED = f"""\
+name: looped
+settings: {{checkpoint: {{every: 100ms}}}}
+sources:
+  pages: {{generate: {{rows: 5, columns: {{page: id}}}}}}
+  a: {{generate: {{rows: {ROWS}, rate: 1000/s, columns: {{page: id % 5, to: id % 7 % 5}}}}}}
+steps:
+  start: {{from: pages, select: {{page: page, rank: 1L}}}}
+  ranks: {{iterate: {{bulk: start, body: step, rounds: 5}}}}
+  given:
+    join: {{left: {{from: ranks.loop, as: one}}, right: a, on: one.page = a.page}}
+    select: {{page: a.to, rank: one.rank}}
+  step: {{from: given, key: page, aggregate: {{rank: sum(rank) % 1000}}}}
+sinks:
+  out: {{from: ranks, files: {{path: out}}}}
+"""
 EARLIER_VERSION = """
 import sys
 from dataclasses import replace
@@ -105,6 +122,18 @@ def test_a_full_join_keeps_the_key_that_its_state_has(tmp_path: Path) -> None:
     counts = [row["rows"] for row in rows.values() if not row.get("_delete")]
     assert sum(counts) == 50
     assert max(row["newest"] for row in rows.values()) == ROWS - 1
+
+
+def test_a_loop_sends_what_its_steps_have_stored(tmp_path: Path) -> None:
+    written = resume_from_earlier(tmp_path, LOOPED, PlanVersion.ROUND_DIFFERENCES)
+    assert list_earlier(tmp_path) == [PlanVersion.ROUND_DIFFERENCES]
+    ranks = dict.fromkeys(range(5), 1)
+    for _ in range(5):
+        given = Counter[int]()
+        for at in range(ROWS):
+            given[at % 7 % 5] += ranks[at % 5]
+        ranks = {page: rank % 1000 for page, rank in given.items()}
+    assert {row["page"]: row["rank"] for row in written} == ranks
 
 
 @pytest.mark.parametrize("version", PlanVersion)

@@ -17,7 +17,7 @@ are stored for three times the `ttl`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.api.state import SLOT
@@ -61,17 +61,24 @@ class TableJoin(SymmetricJoin, StatelessOperator):
 
     _is_expiring = False
 
-    def __init__(self, operation: nodes.Join, context: KeyedContext) -> None:
+    def __init__(
+        self, operation: nodes.Join, context: KeyedContext, stored: Collection[int] = (LEFT, RIGHT)
+    ) -> None:
+        """`stored` are the sides whose rows are stored."""
         self._type = operation.type
         self._sides = [
             JoinSideColumns(operation, which, ordered=context.is_ordered) for which in (LEFT, RIGHT)
         ]
-        self._rows = [
-            WeightedRows(
-                context.state, name, side.key, side.types, side.time if self._is_expiring else None
+        self._rows = {
+            which: WeightedRows(
+                context.state,
+                SIDE_STATES[which],
+                self._sides[which].key,
+                self._sides[which].types,
+                self._sides[which].time if self._is_expiring else None,
             )
-            for name, side in zip(SIDE_STATES, self._sides, strict=True)
-        ]
+            for which in stored
+        }
         self._indexes: list[ProbeIndex | None] = [None, None]
         self._output = JoinOutput(operation, context.stream, ordered=context.is_ordered)
 
@@ -88,7 +95,7 @@ class TableJoin(SymmetricJoin, StatelessOperator):
             return
         keys = pick_columns(rows, side.key)
         yield from request_offload(
-            sum(each.count_deferred_rows(keys.height) for each in self._rows)
+            sum(each.count_deferred_rows(keys.height) for each in self._rows.values())
         )
         others = self._rows[1 - which].read(keys)
         yield from self._emit_own(which, rows, others)
@@ -155,7 +162,7 @@ class TableJoin(SymmetricJoin, StatelessOperator):
         if index is not None and index.rows is rows:
             return index
         index = ProbeIndex(rows, self._sides[which].key)
-        if rows is self._rows[which].whole:
+        if which in self._rows and rows is self._rows[which].whole:
             self._indexes[which] = index
         return index
 
@@ -183,13 +190,13 @@ class ExpiringTableJoin(TableJoin):
     @property
     def pending_rows(self) -> int:
         """The number of stored rows."""
-        return sum(rows.rows for rows in self._rows)
+        return sum(rows.rows for rows in self._rows.values())
 
     def advance(self, watermark_us: int) -> Iterator[Output]:
         """Drop the rows that no change will find any more."""
         if watermark_us > self._state.clock_us:
             self._state.clock_us = watermark_us
-            for rows in self._rows:
+            for rows in self._rows.values():
                 rows.drop(compute_expired_us(watermark_us, get_retention_us(self._ttl_us)))
         return iter(())
 

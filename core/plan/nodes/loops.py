@@ -43,6 +43,9 @@ class TableRounds:
     """The columns by which a row is found in the round before."""
     delta: DeltaInputs | None = None
     """The inputs of a delta iteration; None: each round computes the whole table."""
+    sends_tables: bool = False
+    """Whether the head sends the table or the work set of a round as a whole, and not its
+    differences to that of the round before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,8 @@ class Step:
     """The name of the slots that its subtasks are placed in."""
     may_chain: bool = True
     """Whether it may run in the task of its input."""
+    round_inputs: frozenset[str] = frozenset()
+    """The inputs that have another table in each round of a loop, of which they send all rows."""
 
     @property
     def main_outputs(self) -> tuple[Stream, ...]:

@@ -37,6 +37,16 @@ STEPS = st.sampled_from(
         "    select: {k: other.v, v: one.v}",
         "join: {left: {from: INPUT, as: one}, right: {from: b, as: other}, on: one.k = other.k,"
         " type: anti}",
+        "from: INPUT\n    key: k\n    aggregate: {v: 'coalesce(sum(v), 0) % 10'}\n"
+        "    having: v > 1",
+        "join: {left: {from: b, as: other}, right: {from: INPUT, as: one}, on: one.k = other.k,"
+        " type: right}\n    select: {k: one.k, v: 'coalesce(other.v, 7)'}",
+        "join: {left: {from: INPUT, as: one}, right: {from: WHOLE, as: other}, on: one.k = other.v}"
+        "\n    select: {k: other.k, v: one.v}",
+        "join: {left: {from: INPUT, as: one}, right: {from: WHOLE, as: other}, on: 'one.v = other.k"
+        " and one.k > 0', type: full}\n    select: {k: one.k, v: 'coalesce(other.v % 10, 3)'}",
+        "join: {left: {from: INPUT, as: one}, right: {from: WHOLE, as: other}, on: one.k = other.v,"
+        " type: semi}",
     ]
 )
 ENDS = st.sampled_from(["", ", until: max(v) > 4", ", until: count(*) < 3 or sum(v) > 30"])
@@ -66,7 +76,7 @@ def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Split
     steps, read = "", "table.loop"
     for at in range(count):
         name = "next" if at == count - 1 and not is_keyed else f"inner{at}"
-        steps += f"  {name}:\n    {data.draw(STEPS).replace('INPUT', read)}\n"
+        steps += f"  {name}:\n    {draw_step(data, STEPS, read, 'table.loop')}\n"
         read = name
     ends = data.draw(KEYED_ENDS if is_keyed else ENDS)
     rounds = data.draw(st.integers(1, 4))
@@ -83,12 +93,17 @@ def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Split
     return text, {"a": draw_rows(chance, 8), "b": draw_rows(chance, 5)}
 
 
+def draw_step(data: st.DataObject, steps: st.SearchStrategy[str], read: str, whole: str) -> str:
+    """Draw a step that reads a stream, and perhaps the whole table of the round."""
+    return data.draw(steps).replace("INPUT", read).replace("WHOLE", whole)
+
+
 def draw_delta(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits]]:
     """Draw a delta iteration, and the rows of its sources."""
     chance = random.Random(data.draw(st.integers(0, 9999)))
     steps, read = "", data.draw(st.sampled_from(["table.workset", "table.solution"]))
     for at in range(data.draw(st.integers(1, 3))):
-        step = data.draw(st.one_of(DELTA_STEPS, STEPS)).replace("INPUT", read)
+        step = draw_step(data, st.one_of(DELTA_STEPS, STEPS), read, "table.workset")
         steps, read = f"{steps}  inner{at}:\n    {step}\n", f"inner{at}"
     workset = data.draw(st.sampled_from(["start", "first"]))
     rounds, ends = data.draw(st.integers(1, 5)), data.draw(DELTA_ENDS)

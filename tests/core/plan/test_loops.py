@@ -8,7 +8,7 @@ import pytest
 
 from headrace.core.plan import nodes
 from headrace.core.plan.explain import explain
-from headrace.core.plan.loop_bodies import find_loop_bodies
+from headrace.core.plan.loop_bodies import find_loop_bodies, list_loops
 from tests.support.plans import SOURCE, UNTIMED, plan_of, said
 
 SOURCES = f"""{SOURCE}{UNTIMED}\
@@ -287,3 +287,48 @@ def test_a_loop_that_nothing_leaves_needs_no_reader_of_rows_that_leave(tmp_path:
     loop = plan_of(tmp_path, text).part("tries")
     assert isinstance(loop, nodes.Step)
     assert said(tmp_path, text) == []
+
+
+BULK_TABLE = "bulk: plain, body: next, rounds: 3"
+DELTA_TABLE = "delta: {solution: plain, workset: plain, key: id}, body: next, max_rounds: 3"
+
+
+@pytest.mark.parametrize(
+    ("iterate", "step", "round_inputs"),
+    [
+        (BULK_TABLE, "from: tries.loop, where: id > 3", {"tries.loop"}),
+        (DELTA_TABLE, "from: tries.workset, where: id > 3", {"tries.workset"}),
+        (DELTA_TABLE, "from: tries.solution, where: id > 3", None),
+        (BULK_TABLE, "from: [plain, tries.loop]", None),
+        (BULK_TABLE, "from: tries.loop, key: id, aggregate: {at: max(at)}", {"tries.loop"}),
+        (BULK_TABLE, "from: tries.loop, key: id, aggregate: {at: first(at)}", None),
+        (
+            BULK_TABLE,
+            "from: tries.loop, where: id > 3, on_error: skip",
+            None,
+        ),
+        (
+            DELTA_TABLE,
+            "join: {left: {from: tries.workset, as: one}, right: {from: tries.solution, as: b},"
+            " on: one.id = b.id}, select: {id: b.id, at: one.at}",
+            {"tries.workset"},
+        ),
+        (
+            DELTA_TABLE,
+            "join: {left: {from: tries.solution, as: one}, right: {from: tries.workset, as: b},"
+            " on: one.id = b.id, type: left}, select: {id: one.id, at: b.at}",
+            None,
+        ),
+    ],
+)
+def test_a_loop_has_whole_tables_if_each_step_computes_them(
+    tmp_path: Path, iterate: str, step: str, round_inputs: set[str] | None
+) -> None:
+    text = over_plain(iterate, f"  next: {{{step}}}\n")
+    plan = plan_of(tmp_path, text)
+    ((_, loop),) = list_loops(plan)
+    assert loop.table is not None
+    assert loop.table.sends_tables is (round_inputs is not None)
+    inside = plan.part("next")
+    assert isinstance(inside, nodes.Step)
+    assert inside.round_inputs == (round_inputs or set())

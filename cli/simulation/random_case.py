@@ -5,7 +5,8 @@ rows within the watermark's delay never are, and rows behind the watermark come 
 of all sources and a checkpoint. A split ceases to be idle before a checkpoint, and while others
 have no rows: else those could be ahead of it. If all splits of a source are idle, its next rows are
 of one split, for the same reason. Time passes between two checkpoints, so that rows that are read
-again are read at the same time. The rows of a key come in one split.
+again are read at the same time. The rows of a key come in one split. Where a change may be late,
+each row comes by itself, before a checkpoint.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ class CaseGenerator:
     _idle: dict[str, set[int]] = field(init=False, default_factory=dict)
     """The splits of each source that are idle now, or may be."""
     _row_count: int = field(init=False, default=0)
+    _may_find_changes_late: bool = field(init=False)
 
     def __post_init__(self) -> None:
         chance = self._chance = random.Random(self.seed)
@@ -118,12 +120,13 @@ class CaseGenerator:
             for s in sources
         }
         self._pace_us = chance.choice(PACES_US)
+        self._may_find_changes_late = may_find_changes_late(self.plan)
 
     def draw(self) -> RandomCase:
         """Return the case."""
         most = min(4, self.plan.key_groups)
         parallelism = self._chance.randint(1, most)
-        count = self._chance.randint(3, MOST_EVENTS)
+        count = self._chance.randint(3, MOST_EVENTS) * (3 if self._may_find_changes_late else 1)
         steps = [step for _ in range(count) for step in self._draw_steps(most)]
         if self._chance.random() < 0.5:
             steps += [
@@ -155,6 +158,8 @@ class CaseGenerator:
         if can_fail and chance.random() < FAULTS:
             step = replace(step, fault=self._draw_fault())
         yield step
+        if self._may_find_changes_late and any(isinstance(e, FedRows) for e in step.events):
+            yield CaseStep((ControlEvent("checkpoint"),))
 
     def _draw_fault(self) -> Fault:
         at = self._chance.choice(FAULT_PLACES)
@@ -166,7 +171,8 @@ class CaseGenerator:
     def _draw_rows(self) -> CaseStep | None:
         """Return rows of a source: none is late."""
         chance = self._chance
-        count = min(chance.randint(1, MOST_ROWS), self.most_rows - self._row_count)
+        most = 1 if self._may_find_changes_late else MOST_ROWS
+        count = min(chance.randint(1, most), self.most_rows - self._row_count)
         if count <= 0:
             return None
         source = chance.choice(tuple(self._rows))
@@ -255,7 +261,7 @@ class CaseGenerator:
             return None
         watermarks = self._raise_watermarks()
         source, count = self._chance.choice(can_be_late), self._chance.randint(1, 3)
-        if has_unordered_sessions(self.plan):
+        if self._may_find_changes_late or has_unordered_sessions(self.plan):
             # Which of several rows comes first decides whether they are late.
             count = 1
         behind_us = self._chance.choice((1, 2, 20)) * self._pace_us
@@ -312,6 +318,21 @@ def remove_disturbances(case: RandomCase) -> RandomCase:
 def is_disturbance(event: BoundEvent) -> bool:
     """Whether an event has no part in the result."""
     return event in DISTURBANCES or isinstance(event, Rescale)
+
+
+def may_find_changes_late(plan: nodes.Plan) -> bool:
+    """Whether the removal of a row, which has the time of the row, may come too late for a step.
+
+    How many rows are read at a time decides that, because the watermark follows them.
+    """
+    return any(
+        getattr(getattr(operation, "matching", operation), limit, None) is not None
+        for part in plan
+        if isinstance(part, nodes.Step)
+        and any(not isinstance(plan.streams[name].kind, nodes.Append) for name in part.inputs)
+        for operation in part.operations
+        for limit in ("window", "ttl", "ttl_us")
+    )
 
 
 def has_unordered_sessions(plan: nodes.Plan) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent, indent
 from xml.etree import ElementTree
@@ -16,7 +17,7 @@ from headrace.cli.simulation.shrinker import can_be_compared
 from headrace.cli.simulation.simulation import Simulation
 from headrace.core.operators.operator import Output
 from headrace.core.operators.running_results import RunningAggregateOperator
-from headrace.core.pipeline.pipeline_tests.model import ClockAdvance
+from headrace.core.pipeline.pipeline_tests.model import ClockAdvance, ControlEvent
 from headrace.core.plan import nodes
 from headrace.core.testing.bound_tests import FedIdleness, FedRows, FedWatermark
 from tests.support.cli.command_line import Headrace, Ran
@@ -332,6 +333,23 @@ def test_an_event_time_that_cannot_be_drawn_is_refused_and_others_are_found(
 def test_a_seed_is_run_alone_and_gives_the_same_case(headrace: Headrace) -> None:
     first, second = (simulate(headrace, WINDOWS, "--seed", "7").err for _ in range(2))
     assert first.rpartition(", in ")[0] == second.rpartition(", in ")[0]
+
+
+def test_rows_come_one_by_one_where_changes_may_be_late(headrace: Headrace) -> None:
+    text = f"""\
+{ORDERS}\
+steps:
+  last: {{from: orders, dedup: {{key: user, keep: last}}}}
+  counts: {{from: last, window: {{tumble: 1m}}, aggregate: {{n: count(*)}}}}
+sinks:
+  a: {{from: counts, console: {{}}}}
+"""
+    assert simulate(headrace, text, "--seeds", "4").status == 0
+    simulation = Simulation(check_suite(Suite("shop.yaml", with_section=True), ()), 100, {})
+    events = [event for seed in range(20) for event in simulation.draw_case(seed).events]
+    after_rows = [after for event, after in pairwise(events) if isinstance(event, FedRows)]
+    assert after_rows and set(after_rows) == {ControlEvent("checkpoint")}
+    assert {sum(map(len, e.splits)) for e in events if isinstance(e, FedRows)} == {1}
 
 
 def test_rows_of_an_idle_split_come_only_where_steps_provide_for_it() -> None:

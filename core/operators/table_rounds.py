@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.state import Redistribution
+from headrace.core.errors.rendering import format_size
 from headrace.core.operators.changelog.weighted_rows import get_weights, merge_rows, repeat_rows
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 ROUNDS, ROWS_CHANGED = "rounds", "rows_changed"
 """The metrics of a head: the rounds that have ended, and the rows that they added or removed."""
+ROUND_ROWS_CHANGED, ROUND_SECONDS = "round_rows_changed", "round_seconds"
+"""The metrics of a head for the last round: the rows that it added or removed, and its duration."""
 
 
 class TableRoundsHead(StatelessOperator):
@@ -56,11 +59,16 @@ class TableRoundsHead(StatelessOperator):
             name: context.state.open_entries(name, Redistribution.LIST)
             for name in (*self.table_names, ROUND_STATE)
         }
-        self._counts = context.state.counters.metrics.counters
-        self._counts.update(dict.fromkeys((ROUNDS, ROWS_CHANGED), 0))
+        metrics = context.state.counters.metrics
+        self._counts, self._gauges = metrics.counters, metrics.gauges
+        for counter in (ROUNDS, ROWS_CHANGED):
+            self._counts.setdefault(counter, 0)
         restored = {name: self._entries[name].rows for name in self.table_names}
         self._tables = {n: [] if rows is None else [rows] for n, rows in restored.items()}
         """The rows of each table, in parts that are yet to be merged."""
+        self._bytes = self._measure_tables()
+        """About the size of the parts in memory."""
+        self._round_began_us = self._now_us()
         progress = self._entries[ROUND_STATE].rows
         first = 0 if self.sends_tables else 1
         self.round = first if progress is None else int(progress["round"][0])
@@ -76,13 +84,13 @@ class TableRoundsHead(StatelessOperator):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Add rows to the table of the first round, and send them if differences are sent."""
         rows = self._weigh(frame)
-        self._tables[TABLE_STATE].append(rows)
+        self._add(TABLE_STATE, rows)
         if not self.sends_tables:
             yield self._emit(self._inside[0], rows)
 
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Change the table of the next round."""
-        self._tables[NEXT_TABLE_STATE].append(self._weigh(frame))
+        self._add(NEXT_TABLE_STATE, self._weigh(frame))
         yield from ()
 
     def end_round(self) -> Iterator[Output]:
@@ -122,6 +130,8 @@ class TableRoundsHead(StatelessOperator):
     def _count_round(self, changes: int) -> None:
         self._counts[ROUNDS] += 1
         self._counts[ROWS_CHANGED] += changes
+        self._gauges[ROUND_ROWS_CHANGED] = changes
+        self._gauges[ROUND_SECONDS] = round((self._now_us() - self._round_began_us) / 1e6, 3)
 
     def _is_last_round(self, changes: int) -> bool:
         return self.round >= self._table.count or not changes
@@ -134,7 +144,32 @@ class TableRoundsHead(StatelessOperator):
 
     def _begin_round(self, tables: Mapping[str, pl.DataFrame]) -> None:
         self.round += 1
+        self._round_began_us = self._now_us()
         self._tables = {n: [tables[n]] if n in tables else [] for n in self.table_names}
+        self._bytes = self._measure_tables()
+
+    def _add(self, name: str, rows: pl.DataFrame) -> None:
+        """Add rows to a table. Raises ConnectorError if the tables are too large for the memory."""
+        self._tables[name].append(rows)
+        self._bytes += int(rows.estimated_size())
+        if self._bytes <= self._loop.max_bytes:
+            return
+        for table, parts in self._tables.items():
+            if parts:
+                self._merge(table)
+        self._bytes = self._measure_tables()
+        if self._bytes > self._loop.max_bytes:
+            message = (
+                f"the tables of the loop have {format_size(self._bytes)} in memory, more than its "
+                f"max_in_loop of {format_size(self._loop.max_bytes)}"
+            )
+            hint = "raise max_in_loop if there is memory for it; --batch keeps tables on disk"
+            raise ConnectorError(message, hint, final=True)
+
+    def _measure_tables(self) -> int:
+        """Return about the size of all tables; they may share frames."""
+        frames = {id(frame): frame for parts in self._tables.values() for frame in parts}
+        return sum(int(frame.estimated_size()) for frame in frames.values())
 
     def _emit(self, stream: str, rows: pl.DataFrame) -> Output:
         """Return rows to emit. The rows of a table have no order: they all have the same place."""
@@ -177,7 +212,7 @@ class DeltaRoundsHead(TableRoundsHead):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Add rows to the solution, and to the work set if it begins with the same rows."""
         rows = self._weigh(frame)
-        self._tables[TABLE_STATE].append(rows)
+        self._add(TABLE_STATE, rows)
         yield self._emit(self._inside[1], rows)
         delta = self._table.delta
         if delta is not None and delta.solution == delta.workset:
@@ -186,7 +221,7 @@ class DeltaRoundsHead(TableRoundsHead):
     def add_to_workset(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Add rows to the work set of the first round."""
         rows = self._weigh(frame)
-        self._tables[WORKSET_STATE].append(rows)
+        self._add(WORKSET_STATE, rows)
         if not self.sends_tables:
             yield self._emit(self._inside[0], rows)
 

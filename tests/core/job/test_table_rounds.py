@@ -211,6 +211,34 @@ def test_two_rows_with_one_key_fail_by_name(
     assert rows(memory, "out") == Counter(wanted)
 
 
+def test_tables_beyond_max_in_loop_fail_by_name(tmp_path: Path) -> None:
+    """The work set and the solution have ten rows of 24 bytes each, with their weights."""
+    pages = pl.DataFrame({"page": range(10), "hops": [0] * 10})
+    for size, fails in (("400B", True), ("4KB", False)):
+        memory = InMemoryData({"pages": {"0": [pages]}})
+        text = TWO_OF_A_KEY.replace("max_rounds: 9", f"max_rounds: 1, max_in_loop: {size}")
+        outcome = simulated(tmp_path, text.replace("page % 2", "page"), memory, 1)
+        assert (outcome.failure is not None) == fails
+        if outcome.failure is not None:
+            assert outcome.failure.step == "best"
+            assert "more than its max_in_loop of 400 B" in outcome.failure.message
+
+
+def test_rounds_are_counted_once_through_a_restart(tmp_path: Path) -> None:
+    pages: list[MemoryEvent] = [pl.DataFrame({"page": [0]})]
+    links = [
+        pl.DataFrame({"page": [page], "target": [page + 1], "at": [BEGIN + timedelta(hours=page)]})
+        for page in range(5)
+    ]
+    memory = FlakyMemory({"pages": {"0": pages}, "links": {"0": [pl.concat(links)]}})
+    life = Life(tmp_path, f"settings: {{parallelism: 1}}\n{LATE_LINKS}", memory)
+    first = life.run(1, Fate(stopped_at=0.006))
+    assert 0 < first.part_counts["reached"].metrics.counters["rounds"] < 6
+    counted = life.run(2).part_counts["reached"].metrics
+    assert counted.counters == {"rounds": 6, "rows_changed": 5}
+    assert counted.gauges["round_rows_changed"] == 0
+
+
 def survive(data: st.DataObject) -> None:
     """Draw rounds, rows, and faults, and compare."""
     text, came = data.draw(st.sampled_from([draw_rounds, draw_delta]))(data)

@@ -55,6 +55,15 @@ def format_latency(source: str, sink: str, latency: Mapping[str, float]) -> str:
     return f"latency from {source} to {sink}: p50 {p50}, p99 {p99}, of {markers}"
 
 
+def format_metrics(part: str, metrics: Mapping[str, float]) -> str:
+    """Format the metrics of a part as a line.
+
+    >>> format_metrics("ranks", {"rounds": 57, "round_seconds": 0.25})
+    'metrics of ranks: rounds 57, round_seconds 0.25'
+    """
+    return f"metrics of {part}: {', '.join(f'{name} {value:,}' for name, value in metrics.items())}"
+
+
 def describe_progress(splits: Sequence[SplitProgress]) -> str:
     """Describe how far a source has been read.
 

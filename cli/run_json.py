@@ -175,6 +175,8 @@ class JsonReport:
             resumable: dict[str, object] = {}
             if outcome.checkpoint is not None:
                 resumable = {"checkpoint": outcome.checkpoint, "drained": outcome.is_drained}
+            if look.endless_loops:
+                resumable["findings"] = [each.to_document() for each in look.endless_loops]
             self._write_event("summary", status=ended, **resumable, **build_progress_document(look))
 
     def report_batch_done(self, done: BatchResult) -> None:

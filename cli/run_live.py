@@ -18,6 +18,7 @@ from os import terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from headrace.cli.batch.batch_report import BatchProgress, build_batch_table
+from headrace.cli.formatting import format_metrics
 from headrace.cli.run_progress import JobProgress, format_watermark
 from headrace.cli.run_text import TextReport
 from headrace.core.errors.rendering import format_size
@@ -161,17 +162,23 @@ def render_table(shown: Table, size: terminal_size) -> str:
 
 
 def build_progress_table(look: JobProgress, checkpoint: str = "") -> Table:
-    """Build the table of parts with totals; below it the state's size and the newest checkpoint."""
+    """Build the table of parts with totals; below it the state's size, the newest checkpoint, and
+    the metrics of parts.
+    """
+    from rich.markup import escape
     from rich.table import Table
 
     state = f"state {format_size(look.state_bytes)}" if look.state_bytes else ""
+    lines = ["   ".join(filter(None, (state, checkpoint)))]
+    metrics = ((part.name, part.counts.metrics.list_all()) for part in look.parts)
+    lines += [escape(format_metrics(name, values)) for name, values in metrics if values]
     shown = Table(
         box=None,
         pad_edge=False,
         show_footer=True,
         header_style="dim",
         footer_style="dim",
-        caption="   ".join(filter(None, (state, checkpoint))) or None,
+        caption="\n".join(filter(None, lines)) or None,
         caption_justify="left",
     )
     shown.add_column("", f"{look.seconds:.0f} s", no_wrap=True)

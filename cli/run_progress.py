@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from headrace.core.job.job import JobOutcome
 from headrace.core.job.statistics import format_time
 from headrace.core.plan import nodes
+from headrace.core.plan.loop_bodies import list_loops
 from headrace.core.plan.nodes import Plan
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.worker.statistics import PartCounts
 from headrace.core.worker.time_shares import classify_backpressure
+
+if TYPE_CHECKING:
+    from headrace.core.diagnosis.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class JobProgress:
     rows_out: int
     in_per_s: float
     out_per_s: float
+    endless_loops: tuple[Finding, ...] = ()
+    """The loops from which no row has left, of a job that was stopped."""
 
     @property
     def bad_rows(self) -> int:
@@ -135,9 +142,15 @@ def _add_totals(plan: Plan, parts: tuple[PartProgress, ...], seconds: float) -> 
 
 def summarize_run(plan: Plan, outcome: JobOutcome) -> JobProgress:
     """Compute the progress over the whole run, when it is over."""
-    return compute_progress(
-        plan, outcome.part_counts, outcome.initial_counts, outcome.seconds, outcome.seconds
+    counts = outcome.part_counts
+    progress = compute_progress(
+        plan, counts, outcome.initial_counts, outcome.seconds, outcome.seconds
     )
+    if not outcome.is_stopped or outcome.is_drained or not list_loops(plan):
+        return progress
+    from headrace.core.diagnosis.row_causes import find_loops_without_exit
+
+    return replace(progress, endless_loops=tuple(find_loops_without_exit(plan, counts)))
 
 
 def format_watermark(part: PartProgress) -> str:

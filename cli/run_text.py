@@ -16,7 +16,7 @@ from headrace.cli.batch.batch_report import (
 )
 from headrace.cli.errors import save_bug_report
 from headrace.cli.findings_text import format_findings
-from headrace.cli.formatting import align_columns, format_latency
+from headrace.cli.formatting import align_columns, format_latency, format_metrics
 from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.run_progress import JobProgress, PartProgress
 from headrace.core.api.splits import Failure
@@ -389,10 +389,11 @@ def format_summary(outcome: JobOutcome, look: JobProgress) -> Iterable[str]:
         yield f"{format_count(look.unfilled_rows, 'row')} in count windows that never filled"
     for part in look.parts:
         if metrics := part.counts.metrics.list_all():
-            values = ", ".join(f"{name} {value:,}" for name, value in metrics.items())
-            yield f"metrics of {part.name}: {values}"
+            yield format_metrics(part.name, metrics)
         for source, latency in part.counts.summarize_latencies().items():
             yield format_latency(source, part.name, latency.to_document())
+    if look.endless_loops:
+        yield from format_findings([each.to_document() for each in look.endless_loops], "")
 
 
 def _format_part(part: PartProgress, look: JobProgress) -> tuple[str, ...]:

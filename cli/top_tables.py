@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.cli.control.job_list import JobEntry, format_rows
 from headrace.cli.findings_text import format_findings
-from headrace.cli.formatting import align_columns, format_duration, format_latency
+from headrace.cli.formatting import align_columns, format_duration, format_latency, format_metrics
 from headrace.core.errors.rendering import format_count, format_size
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -100,6 +100,11 @@ def build_part_table(
         format_latency(source, name, latency)
         for name, part in statistics["parts"].items()
         for source, latency in part["latency"].items()
+    ]
+    notes += [
+        format_metrics(name, part["metrics"])
+        for name, part in statistics["parts"].items()
+        if part["metrics"]
     ]
     notes += format_findings(diagnosis["findings"], diagnosis["time"])
     return FigureTable(title, HEADS, rows, notes)

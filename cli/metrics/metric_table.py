@@ -179,14 +179,14 @@ METRICS: tuple[Metric, ...] = (
         "headrace_user_counter_total",
         "counter",
         USER_LABELS,
-        "Counters of user code (`self.metrics.counter`), in this process.",
+        "Counters of user code (`self.metrics.counter`) and of loops, in this process.",
         samples.read_user_counters,
     ),
     Metric(
         "headrace_user_gauge",
         "gauge",
         USER_LABELS,
-        "Gauges of user code (`self.metrics.gauge`), added up over the subtasks.",
+        "Gauges of user code (`self.metrics.gauge`) and of loops, added up over the subtasks.",
         samples.read_user_gauges,
     ),
     Metric(

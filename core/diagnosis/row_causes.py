@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from headrace.core.diagnosis.figures import SampleSpan, find_parts_before
 from headrace.core.diagnosis.findings import USUAL_GAPS, DiagnosisLimits, Finding
@@ -10,7 +10,7 @@ from headrace.core.diagnosis.phrases import describe_input, format_pause
 from headrace.core.plan import nodes
 from headrace.core.plan.formatting import format_microseconds
 from headrace.core.plan.layout import get_lookup, get_loop
-from headrace.core.plan.loop_bodies import find_loop_bodies
+from headrace.core.plan.loop_bodies import find_loop_bodies, list_loops
 from headrace.core.worker.report import SubtaskStatistics
 from headrace.core.worker.statistics import PartCounts
 
@@ -129,15 +129,37 @@ def _find_endless_loop(
     rows = sum(span.count_rows_in(each, name) for each in span.now.list_subtasks(name))
     if not rows or not all(span.is_still(limits.still_us, *each) for each in figures):
         return
+    why = "the table leaves the loop after the last round"
     if loop.table is None:
         why = "none has left the loop, and none has entered it"
-        setting = f"`until:` of step {name}; with `max_rounds:` no row goes round for ever"
-    else:
-        why = "the table leaves the loop after the last round"
-        setting = f"`rounds: {loop.table.count}` and `until:` of step {name}"
     message = f"{rows:,} rows came back of late, but {why}"
     since_us = span.history.get_since_us("rows_out", before[0])
-    yield Finding("rows_go_round", name, message, setting, since_us)
+    yield Finding("rows_go_round", name, message, _describe_loop_end(name, loop), since_us)
+
+
+def find_loops_without_exit(plan: nodes.Plan, parts: Mapping[str, PartCounts]) -> Iterator[Finding]:
+    """Yield the loops of a job that was stopped from which no row has left."""
+    for head, loop in list_loops(plan):
+        name, counters = head.name, parts[head.name].metrics.counters
+        readers = [edge.consumer for edge in plan.edges if edge.stream == name]
+        if loop.table is None:
+            back = counters.get("rows_back", 0)
+            has_left = any(counters.get(each) for each in ("rows_left", "rows_over"))
+            message = f"{back:,} rows came back, and none has left the loop"
+        else:
+            back = counters.get("rounds", 0)
+            has_left = any(parts[reader].rows_in for reader in readers)
+            message = f"{back:,} rounds have ended, and the table leaves after the last one"
+        if back and not has_left:
+            yield Finding("rows_go_round", name, message, _describe_loop_end(name, loop))
+
+
+def _describe_loop_end(head: str, loop: nodes.Loop) -> str:
+    """Name the settings that end a loop."""
+    if loop.table is None:
+        return f"`until:` of step {head}; with `max_rounds:` no row goes round for ever"
+    limit = "rounds" if loop.table.delta is None else "max_rounds"
+    return f"`{limit}: {loop.table.count}` and `until:` of step {head}"
 
 
 def _find_lookup_causes(

@@ -145,6 +145,35 @@ def test_a_drained_loop_is_empty_and_may_resume_with_new_rows(tmp_path: Path) ->
     assert read_rows(tmp_path) == ALL
 
 
+ENDLESS = """\
+name: killed
+settings: {checkpoint: {every: 100ms}}
+sources:
+  numbers: {generate: {rows: 5, columns: {n: id + 1}}}
+steps:
+  tries: {iterate: {from: numbers, until: n < 0, feedback: once}}
+  once: {from: tries.loop, select: {n: n + 1}}
+sinks:
+  out: {from: tries, files: {path: out}}
+"""
+
+
+def test_a_loop_that_never_ends_is_stopped_and_named_in_the_summary(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(ENDLESS)
+    process = start(tmp_path, "p.yaml", "--log", "json")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if json.loads(line).get("number", 0) >= 3:
+            break
+    command(tmp_path, "stop", "killed")
+    *_, summary = map(json.loads, process.stderr)
+    ended(process)
+    assert summary["status"] == "stopped"
+    (finding,) = summary["findings"]
+    assert (finding["cause"], finding["part"]) == ("rows_go_round", "tries")
+    assert finding["message"].endswith("rows came back, and none has left the loop")
+
+
 RANKING = """\
 name: killed
 settings: {parallelism: 2, checkpoint: {every: 100ms}}

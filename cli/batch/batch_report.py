@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from headrace.core.errors.rendering import format_count
@@ -50,6 +51,8 @@ class BatchResult:
     seconds: float
     source_counts: Mapping[str, SourceCounts]
     sink_rows: Mapping[str, int]
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The metrics of loops, by step."""
 
     @property
     def rows_in(self) -> int:
@@ -116,10 +119,12 @@ def build_batch_document(look: BatchProgress) -> Mapping[str, object]:
 
 def format_batch_summary(done: BatchResult) -> Iterable[str]:
     """Format the result: one row per source and sink, and a total."""
-    from headrace.cli.formatting import align_columns
+    from headrace.cli.formatting import align_columns, format_metrics
 
     rows = [(name, *(f"{number:,}" for number in numbers)) for name, *numbers in done.list_parts()]
     yield from align_columns([("", "rows in", "rows out", "bad"), *rows])
+    for name, metrics in done.metrics.items():
+        yield format_metrics(name, metrics)
     rate = f"{done.rows_in / max(done.seconds, 1e-9):,.0f} rows/s"
     yield f"done in {done.seconds:.1f} s: {format_count(done.rows_in, 'row')} in, {rate}"
 
@@ -130,10 +135,12 @@ def build_batch_summary(done: BatchResult) -> Mapping[str, object]:
         name: {"rows_in": rows_in, "rows_out": rows_out, "bad": bad}
         for name, rows_in, rows_out, bad in done.list_parts()
     }
+    metrics = {"metrics": done.metrics} if done.metrics else {}
     return {
         "seconds": round(done.seconds, 3),
         "rows_in": done.rows_in,
         "rows_out": done.rows_out,
         "bad": sum(bad for _, bad in done.source_counts.values()),
         "parts": parts,
+        **metrics,
     }

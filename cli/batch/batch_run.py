@@ -177,8 +177,14 @@ class BatchRun:
         folder = self._options.folder
         sent = nullcontext() if local else ship_code(spark_context, self._plan, folder)
         with sent, self._cancellation.cancel_jobs(spark_context):
-            outcome = run_batch(spark, self._plan, context, self._report_line, log)
-        return BatchResult(self._elapsed_s, outcome.source_counts, outcome.sink_rows)
+            if self._options.fresh:
+                log.discard_rounds()
+            outcome = run_batch(
+                spark, self._plan, context, self._report_line, log, self._checkpoint_every_s
+            )
+        return BatchResult(
+            self._elapsed_s, outcome.source_counts, outcome.sink_rows, outcome.metrics
+        )
 
     def _report_end(self, ended: BatchEnd, *, is_decided: bool) -> int:
         """Report how the batch ended; return the exit status."""
@@ -207,6 +213,11 @@ class BatchRun:
     def _report_rejection(self, message: str, hint: str, status: int) -> int:
         self._report.report_rejection(message, hint, status)
         return status
+
+    @property
+    def _checkpoint_every_s(self) -> float | None:
+        every = self._pipeline.pipeline.settings.checkpoint.every
+        return None if every is None else every.total_seconds()
 
     @property
     def _elapsed_s(self) -> float:

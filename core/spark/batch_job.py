@@ -25,6 +25,7 @@ from headrace.core.spark.batch_plan import to_batch_plan
 from headrace.core.spark.committer import BatchCommitLog, EphemeralCommitLog, PreparedOutput
 from headrace.core.spark.dataframe_builder import DataFrameBuilder
 from headrace.core.spark.executor_context import ExecutorContext
+from headrace.core.spark.loop_checkpoints import LoopCheckpoints
 from headrace.core.spark.sinks import (
     PackedRows,
     WriterLimits,
@@ -59,6 +60,8 @@ class BatchOutcome:
     """Rows written to each sink."""
     source_counts: Mapping[str, SourceCounts] = field(default_factory=dict)
     """Rows and bad records of each source."""
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The metrics of loops, by step."""
 
 
 def _ignore_line(line: str) -> None:
@@ -126,12 +129,15 @@ def run_batch(
     context: ExecutorContext,
     report: LineSink = _ignore_line,
     log: BatchCommitLog | None = None,
+    checkpoint_every_s: float | None = None,
 ) -> BatchOutcome:
     """Run a plan once over all existing rows. Raises ConnectorError before anything is read.
 
-    However it ends, no task is left running, and no partial output remains.
+    However it ends, no task is left running, and no partial output remains. The rounds of loops are
+    stored in the log with this time between them at least; None: never.
     """
     log = log or EphemeralCommitLog()
+    checkpoints = LoopCheckpoints(spark, log, checkpoint_every_s, report)
     plan = _set_writer_counts(to_batch_plan(plan), context, limit_writers(spark.sparkContext))
     with _open_connectors(plan, context, log, report) as (
         runner,
@@ -141,13 +147,13 @@ def run_batch(
     ):
         counted = create_counts(spark)
         to_read = runner.run(_check_and_find_inputs(ends, spark, plan, context, counted))
+        checkpoints.open(plan, to_read, context.folder)
         noted = {name: note for name in ends.sinks if (note := log.notes.read(name)) is not None}
         read_streams = frozenset(edge.stream for edge in plan.edges)
         there = replace(context, job=log.job, sink_notes=noted, read_streams=read_streams)
         try:
-            written = _SinkPass(spark, plan, there, runner, ends, run_context, seen).write_sinks(
-                to_read
-            )
+            sinks = _SinkPass(spark, plan, there, runner, ends, run_context, seen, checkpoints)
+            written = sinks.write_sinks(to_read)
         except BaseException:
             wait_for_tasks(spark.sparkContext)
             runner.run(committer.remove_uncommitted(ends))
@@ -157,8 +163,10 @@ def run_batch(
                 spark.catalog.clearCache()
         wait_for_tasks(spark.sparkContext)
         runner.run(committer.commit_output(ends, log, written))
-    sinks = [part.name for part in plan if isinstance(part, nodes.Sink)]
-    return BatchOutcome({name: written[name].rows for name in sinks}, _count_sources(plan, counted))
+        checkpoints.close()
+    names = [part.name for part in plan if isinstance(part, nodes.Sink)]
+    sink_rows = {name: written[name].rows for name in names}
+    return BatchOutcome(sink_rows, _count_sources(plan, counted), sinks.metrics)
 
 
 def _count_sources(plan: nodes.Plan, counted: BatchCounts) -> dict[str, SourceCounts]:
@@ -245,10 +253,15 @@ class _SinkPass:
     connectors: OpenConnectors
     run_context: RunContext
     print_status: _PrintStatus
+    checkpoints: LoopCheckpoints
+    metrics: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    """The metrics of loops, by step."""
 
     def write_sinks(self, to_read: Mapping[str, SourceInput]) -> dict[str, PreparedOutput]:
         """Write all sinks; return the output to commit, in commit order."""
-        rows = DataFrameBuilder(self.spark, self.plan, self.context, to_read).build()
+        rows = DataFrameBuilder(
+            self.spark, self.plan, self.context, to_read, self.checkpoints, self.metrics
+        ).build()
         printables: dict[str, PackedRows] = {}
         written: dict[str, PreparedOutput] = {}
         for sink in self._order_sinks():
@@ -301,7 +314,7 @@ def explain_sinks(
     plan = to_batch_plan(plan)
     context = replace(context, read_streams=frozenset(edge.stream for edge in plan.edges))
     to_read = asyncio.run(find_inputs(spark, plan, context, create_counts(spark)))
-    rows = DataFrameBuilder(spark, plan, context, to_read, only_explains=True).build()
+    rows = DataFrameBuilder(spark, plan, context, to_read).build()
     return {name: _format_plan(spark, frame) for name, frame in rows.items()}
 
 

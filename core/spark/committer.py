@@ -67,7 +67,24 @@ class BatchCommitLog(Protocol):
         ...
 
     def forget(self) -> None:
-        """Remove record, mark and id in one step."""
+        """Remove record, mark, id and the rounds of loops in one step."""
+        ...
+
+    @property
+    def rounds_folder(self) -> str:
+        """The folder for rounds of loops; empty if no later run finds it."""
+        ...
+
+    def record_rounds(self, document: Document) -> None:
+        """Record the rounds of loops that are stored."""
+        ...
+
+    def read_rounds(self) -> Document | None:
+        """Return the record of the stored rounds; None if there is none."""
+        ...
+
+    def discard_rounds(self) -> None:
+        """Remove the record of the stored rounds."""
         ...
 
 
@@ -93,6 +110,7 @@ class EphemeralCommitLog:
     job: str = field(default_factory=lambda: uuid.uuid4().hex)
     notes: JobNotes = field(default_factory=InMemoryNotes)
     record_path: str = ""
+    rounds_folder: str = ""
 
     def record(self, document: Document) -> None:
         """Do nothing: no later run reads a record."""
@@ -112,6 +130,16 @@ class EphemeralCommitLog:
         return False
 
     def forget(self) -> None:
+        """Do nothing."""
+
+    def record_rounds(self, document: Document) -> None:
+        """Do nothing: no round is stored."""
+
+    def read_rounds(self) -> Document | None:
+        """Return None: no round is stored."""
+        return None
+
+    def discard_rounds(self) -> None:
         """Do nothing."""
 
 

@@ -51,6 +51,8 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.core.spark.loop_checkpoints import LoopCheckpoints
+
 
 @dataclass(slots=True)
 class DataFrameBuilder:
@@ -61,8 +63,10 @@ class DataFrameBuilder:
     context: ExecutorContext
     inputs: Mapping[str, SourceInput]
     """The input of each source, by name."""
-    only_explains: bool = False
-    """Whether nothing may run: of a loop, there is only the first round then."""
+    checkpoints: LoopCheckpoints | None = None
+    """The stored rounds of loops; None: nothing may run, and of a loop there is only one round."""
+    metrics: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    """The metrics of loops, by step."""
     streams: dict[str, StreamFrame] = field(default_factory=dict)
     _reader_counts: Counter[str] = field(init=False)
     _repeating_streams: set[str] = field(default_factory=set)
@@ -86,12 +90,20 @@ class DataFrameBuilder:
     def _build_loop(self, head: nodes.Step, loop: nodes.Loop) -> None:
         """Run a loop to its end: it is known only then how many rounds there are."""
         # Loaded only for pipelines with loops.
-        from headrace.core.spark.loops import LoopRounds
+        from headrace.core.spark.loops import LoopRounds, RowRounds
+        from headrace.core.spark.table_rounds import BulkRounds, DeltaRounds
 
+        kind: type[LoopRounds] = RowRounds
+        if loop.table is not None:
+            kind = BulkRounds if loop.table.delta is None else DeltaRounds
         body = find_loop_bodies(self.plan)[head.name]
-        rounds = LoopRounds(head, loop, body, self.context, self.streams, self._build_step)
-        entered = _unite_rows([self.streams[name] for name in head.inputs])
-        rounds.run(entered.frame, once=self.only_explains)
+        rounds = kind(head, loop, body, self.context, self.streams, self._build_step)
+        entered = _unite_rows([self.streams[name] for name in head.inputs]).frame
+        if self.checkpoints is None:
+            rounds.explain(entered)
+        else:
+            rounds.run(entered, self.checkpoints)
+            self.metrics[head.name] = rounds.metrics
 
     def _build_source(self, source: nodes.Source) -> None:
         frames = read_source(self.spark, source, self.inputs[source.name], self.context)

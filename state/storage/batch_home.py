@@ -5,7 +5,8 @@
 It is a home like any other: locked by the process that runs, with an id that data written elsewhere
 carries, and with notes. Instead of checkpoints it has only the record of the output that all sinks
 have prepared. Once that record exists the batch is decided and its output is committed, by a later
-run if need be; before, prepared output is removed.
+run if need be; before, prepared output is removed. The rounds of loops that were stored before that
+are in a folder of their own, and another record says which ones.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from headrace.state.storage.checksummed_json import (
 )
 from headrace.state.storage.disk import Disk, write_atomically
 from headrace.state.storage.disk_errors import translate_os_errors
-from headrace.state.storage.documents import BatchOutputDocument
+from headrace.state.storage.documents import BatchOutputDocument, StoredRoundsDocument
 from headrace.state.storage.home import Home
 from headrace.state.storage.local_disk import LocalDisk
 
@@ -57,23 +58,11 @@ class BatchHome:
 
     def record(self, document: Document) -> None:
         """Decide the batch: all of this output must be committed."""
-        path = self.record_path
-        with translate_os_errors(f"write {path}"):
-            write_atomically(
-                self.home.disk, path, names.get_temporary_path(path), encode_checksummed(document)
-            )
+        self._write(self.record_path, document)
 
     def read_record(self) -> Document | None:
         """Return the record of a batch that is decided and not finished."""
-        disk, path = self.home.disk, self.record_path
-        with translate_os_errors(f"read {path}"):
-            if disk.get_size(path) is None:
-                return None
-            try:
-                return decode_document(path, disk.read(path), BatchOutputDocument)
-            except CorruptData as error:
-                message = f"{path} is damaged: {error}"
-                raise DamagedSnapshot(message, FRESH_HINT, file=path) from error
+        return self._read(self.record_path, BatchOutputDocument)
 
     def revoke(self) -> None:
         """Remove the record: nothing of it was committed."""
@@ -102,6 +91,46 @@ class BatchHome:
     def record_path(self) -> str:
         """File of the record."""
         return os.path.join(self.home.checkpoint_folder, names.OUTPUT)
+
+    @property
+    def rounds_folder(self) -> str:
+        """Folder for the rounds of loops."""
+        return os.path.abspath(os.path.join(self.home.checkpoint_folder, names.ROUNDS))
+
+    def record_rounds(self, document: Document) -> None:
+        """Record the rounds of loops that are stored."""
+        self._write(self._rounds_path, document)
+
+    def read_rounds(self) -> Document | None:
+        """Return the record of the stored rounds."""
+        return self._read(self._rounds_path, StoredRoundsDocument)
+
+    def discard_rounds(self) -> None:
+        """Remove the record of the stored rounds: loops begin with the first one."""
+        with translate_os_errors(f"remove {self._rounds_path}"):
+            self.home.disk.remove(self._rounds_path)
+            self.home.disk.sync_folder(self.home.checkpoint_folder)
+
+    @property
+    def _rounds_path(self) -> str:
+        return os.path.join(self.home.checkpoint_folder, names.ROUNDS_RECORD)
+
+    def _write(self, path: str, document: Document) -> None:
+        with translate_os_errors(f"write {path}"):
+            write_atomically(
+                self.home.disk, path, names.get_temporary_path(path), encode_checksummed(document)
+            )
+
+    def _read(self, path: str, form: type) -> Document | None:
+        disk = self.home.disk
+        with translate_os_errors(f"read {path}"):
+            if disk.get_size(path) is None:
+                return None
+            try:
+                return decode_document(path, disk.read(path), form)
+            except CorruptData as error:
+                message = f"{path} is damaged: {error}"
+                raise DamagedSnapshot(message, FRESH_HINT, file=path) from error
 
 
 @contextmanager

@@ -67,6 +67,22 @@ class BatchOutputDocument(msgspec.Struct):
     sinks: dict[str, SinkOutputDocument] = field(name="sinks")
 
 
+class StoredRoundDocument(msgspec.Struct):
+    """The stored round of a loop in `rounds.json`."""
+
+    number: int = field(name="round")
+    path: str = field(name="path")
+    tables: list[str] = field(name="tables")
+    bytes: int = field(name="bytes")
+
+
+class StoredRoundsDocument(msgspec.Struct):
+    """`rounds.json` of a batch; a loop has the name of its head."""
+
+    fingerprint: str = field(name="fingerprint")
+    loops: dict[str, StoredRoundDocument] = field(name="loops")
+
+
 class OwnerDocument(msgspec.Struct):
     """`owner.json` of a bucket."""
 

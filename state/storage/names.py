@@ -18,6 +18,8 @@
                            / manifests / number.json
     home of a batch = home "/batch"
                            / checkpoints / output.json   the output to commit, once decided
+                                         / rounds.json   the rounds of loops that are stored
+                                         / rounds        their tables
     bucket     = address "/" job's name             (`state/storage/remote`)
     bucket   / owner.json                           the run that writes there
              / job.json                             the job's id
@@ -41,6 +43,7 @@ CHECKPOINTS, JOB, BLOBS, MANIFESTS = "checkpoints", "job.json", "blobs", "manife
 COMPLETION_RECORD, COMMIT_RECORD = "complete.json", "visible.json"
 NOTES = "notes"
 BATCH_FOLDER, OUTPUT = "batch", "output.json"
+ROUNDS, ROUNDS_RECORD = "rounds", "rounds.json"
 LOCATION = "elsewhere.json"
 SAVEPOINT = "savepoint.json"
 """The document of a savepoint, which is never part of a home."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.core.errors import failpoints
 from tests.support.cli.command_line import Headrace
 from tests.support.cli.command_process import start_headrace
 from tests.support.java import FOR_ALL
@@ -75,6 +77,7 @@ sinks:
 """
 DIES_ONCE = """\
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -171,3 +174,66 @@ def test_what_a_task_has_written_that_was_killed_is_not_seen(
     assert (tmp_path / "died").exists()
     assert rows(tmp_path / "one") == ALL
     assert Counter(json.loads(value or b"")["id"] for value in topics.values(topic)) == ALL
+
+
+ROUNDS = """\
+settings: {checkpoint: {every: 1ms}}
+steps:
+  start: {from: numbers, where: id < 40, select: {id: id, n: 0L}}
+  LOOP
+  next: {from: INSIDE, select: {id: id, n: n + 1}}
+sinks:
+  one: {from: table, files: {path: one}}
+"""
+LOOPS = {
+    "bulk": ("table: {iterate: {bulk: start, body: next, rounds: 6}}", "table.loop"),
+    "delta": (
+        "table: {iterate: {delta: {solution: start, workset: start, key: id}, body: next,"
+        " max_rounds: 6}}",
+        "table.workset",
+    ),
+    "rows": (
+        "table: {iterate: {from: start, feedback: next, until: n = 6 or id < 3 and n = id + 1}}",
+        "table.loop",
+    ),
+}
+
+
+def run_changed(headrace: Headrace, folder: Path) -> None:
+    """Run a copy of a killed pipeline over other input: it begins with the first round."""
+    copy = folder.with_name(f"{folder.name}-copy")
+    shutil.copytree(folder, copy)
+    text = (copy / "p.yaml").read_text()
+    (copy / "p.yaml").write_text(text.replace("id < 40", "id < 50"))
+    ran = headrace("run", str(copy / "p.yaml"), "--batch", "--home", str(copy / ".headrace"))
+    assert ran.status == 0 and "resumes" not in ran.err
+    assert "the pipeline or its input has changed since: loops begin with round 1" in ran.err
+    assert sum(len(part.read_text().splitlines()) for part in parts(copy)) == 50
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_killed_loop_resumes_after_the_round_that_was_stored_last(
+    spark: SparkSession,
+    headrace: Headrace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    loop, inside = LOOPS[kind]
+    text = SOURCE + ROUNDS.replace("LOOP", loop).replace("INSIDE", inside)
+    (tmp_path / "p.yaml").write_text(text)
+    status, said = ended(tmp_path, fault="loop.written:4")
+    assert status == -signal.SIGKILL, said
+    if kind == "bulk":
+        run_changed(headrace, tmp_path)
+    passed: list[str] = []
+    monkeypatch.setattr(failpoints, "failpoint", passed.append)
+    ran = headrace("run", "p.yaml", "--batch")
+    assert ran.status == 0, ran.err
+    # Rounds 4 and 5; a loop over rows stores one more, in which all rows leave.
+    assert passed.count("loop.stored") == (3 if kind == "rows" else 2)
+    assert "loop table resumes after round 3, which an earlier run has stored" in ran.err
+    found = [json.loads(line) for part in parts(tmp_path) for line in part.read_text().splitlines()]
+    wanted = {id: min(id + 1, 6) if kind == "rows" and id < 3 else 6 for id in range(40)}
+    assert {row["id"]: row["n"] for row in found} == wanted and len(found) == 40
+    assert not list((tmp_path / ".headrace").rglob("rounds*"))

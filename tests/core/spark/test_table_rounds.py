@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,31 +48,35 @@ def compute(rounds: int, below: int) -> list[tuple[int, int]]:
     return sorted(ranks.items())
 
 
+UNTIL = "rounds: 100, key: page, until: max(abs(rank - before.rank)) < 60"
+
+
 @pytest.mark.parametrize(
-    ("keys", "rounds", "below"),
+    ("keys", "rounds", "below", "page"),
     [
-        ("rounds: 1", 1, 0),
-        ("rounds: 3", 3, 0),
-        ("rounds: 100", 100, 0),
-        ("rounds: 100, key: page, until: max(abs(rank - before.rank)) < 60", 100, 60),
+        ("rounds: 1", 1, 0, "page"),
+        ("rounds: 3", 3, 0, "key"),
+        ("rounds: 100", 100, 0, "page"),
+        (UNTIL, 100, 60, "round"),
     ],
 )
 def test_the_ranks_are_those_of_a_loop_in_python(
-    spark: SparkSession, tmp_path: Path, keys: str, rounds: int, below: int
+    spark: SparkSession, tmp_path: Path, keys: str, rounds: int, below: int, page: str
 ) -> None:
+    """Their column has the name `page`, which may be that of a function or a key."""
     config = tmp_path / "p.yaml"
-    config.write_text(RANKING.replace("ROUNDS", keys))
+    config.write_text(re.sub(r"\bpage\b", page, RANKING.replace("ROUNDS", keys)))
     wanted = compute(rounds, below)
     stream(config)
-    assert sorted(read_columns(tmp_path / "out", "page", "rank")) == wanted
+    assert sorted(read_columns(tmp_path / "out", page, "rank")) == wanted
     batch(spark, config)
-    assert sorted(read_columns(tmp_path / "out", "page", "rank")) == wanted
+    assert sorted(read_columns(tmp_path / "out", page, "rank")) == wanted
 
 
 HOPS = """
 name: hops
 sources:
-  starts: {generate: {rows: 2, columns: {node: id * 40, hops: 0L}}}
+  starts: {generate: {rows: 2, columns: {node: id * 40, hops: 0L, seen: "map('at', id)"}}}
   links: {generate: {rows: 60, columns: {node: id % 30, target: (id * id + 7) % 41}}}
 steps:
   first: {from: starts, where: node = 0}
@@ -87,7 +92,7 @@ steps:
       on: one.node = old.node
       type: left
     where: old.hops is null or one.hops < old.hops
-    select: {node: one.node, hops: one.hops}
+    select: {node: one.node, hops: one.hops, seen: old.seen}
 sinks:
   out: {from: hops, files: {path: out, mode: overwrite}}
 """
@@ -104,22 +109,22 @@ def count_hops(rounds: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("ends", "rounds"),
+    ("ends", "rounds", "node"),
     [
-        ("max_rounds: 3", 3),
-        ("max_rounds: 100, until: 'max(hops - coalesce(before.hops, 0)) = 4'", 4),
+        ("max_rounds: 3", 3, "node"),
+        ("max_rounds: 100, until: 'max(hops - coalesce(before.hops, 0)) = 4'", 4, "count"),
     ],
 )
 def test_the_hops_are_those_of_a_loop_in_python(
-    spark: SparkSession, tmp_path: Path, ends: str, rounds: int
+    spark: SparkSession, tmp_path: Path, ends: str, rounds: int, node: str
 ) -> None:
     config = tmp_path / "p.yaml"
-    config.write_text(HOPS.replace("ENDS", ends))
+    config.write_text(HOPS.replace("ENDS", ends).replace("node", node))
     wanted = count_hops(rounds)
     stream(config)
-    assert sorted(read_columns(tmp_path / "out", "node", "hops")) == wanted
+    assert sorted(read_columns(tmp_path / "out", node, "hops")) == wanted
     batch(spark, config)
-    assert sorted(read_columns(tmp_path / "out", "node", "hops")) == wanted
+    assert sorted(read_columns(tmp_path / "out", node, "hops")) == wanted
 
 
 def test_two_rows_with_one_key_fail_by_name(spark: SparkSession, tmp_path: Path) -> None:

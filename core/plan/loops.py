@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, MutableMapping, Seque
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from headrace.core.errors.problems import suggest_name
 from headrace.core.expressions.typed import (
     ExpressionError,
     ExpressionErrors,
@@ -113,7 +114,9 @@ def _build_table_loop(iterate: Iterate, known: KnownColumns, report: PlanProblem
         key, at = delta.key, "delta.key"
     for name in key:
         if name not in known.schema and known.is_complete:
-            report.add(f'iterate.{at}: unknown column "{name}"', name.locate())
+            near = suggest_name(name, known.schema.names)
+            hint = near or f"the columns are {', '.join(known.schema.names)}"
+            report.add(f'iterate.{at}: unknown column "{name}"', name.locate(), hint)
     table = nodes.TableRounds(
         int(iterate.rounds) if delta is None else iterate.max_rounds or 0,
         None if iterate.until is None else _type_table_condition(iterate, known, key, report),
@@ -174,6 +177,8 @@ class PlanLoops:
     """The heads that have no event time, because their rows lose it inside."""
     found_untimed: set[str] = field(default_factory=set)
     """Others of which that turned out: the plan is to be built again."""
+    _heads: dict[str, str] = field(default_factory=dict)
+    """The head of the loop that a step is inside of, by step."""
 
     def build_head(
         self, step: Step, iterate: Iterate, inputs: Sequence[tuple[Text, KnownColumns]]
@@ -248,6 +253,14 @@ class PlanLoops:
                 reader = pipeline.steps.get(name.partition("@")[0], pipeline.steps[head.name])
                 hint = f"a row that is to go round does not leave: read {inside}"
                 self.report.add(message, reader.keys_at["from"].locate(), hint)
+                return
+        for name in body:
+            other = self._heads.setdefault(name, head.name)
+            if other != head.name and not {head.name, other} & {*body, *self._heads}:
+                message = (
+                    f'iterate.{key}: "{name}" is inside of the loops of "{other}" and "{head.name}"'
+                )
+                self.report.add(message, place, "each loop has steps of its own")
                 return
         if loop.table is None and not isinstance(back.kind, nodes.Append):
             message = f"iterate.feedback: the rows that come back are {describe_kind(back.kind)}"

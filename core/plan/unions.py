@@ -23,7 +23,7 @@ def unite_columns(
     inputs: Sequence[tuple[Text, KnownColumns]], report: PlanProblems
 ) -> KnownColumns:
     """Return the columns of the union; report all differences of inputs from the first one."""
-    if any(not known.is_complete for _, known in inputs):
+    if not inputs or any(not known.is_complete for _, known in inputs):
         return inputs[0][1] if len(inputs) == 1 else UNKNOWN_COLUMNS
     first, schema = str(inputs[0][0]), inputs[0][1].schema
     schemas = {str(name): known.schema for name, known in inputs}

@@ -108,6 +108,18 @@ def test_explain_draws_the_way_back(tmp_path: Path) -> None:
             'iterate.until: the column "rounds" is not counted [add rounds: true]',
         ),
         (
+            "delta: {solution: plain, workset: plain, key: idd}, body: once, max_rounds: 3",
+            "  once: {from: tries.workset, select: {id: id, at: at}}\n",
+            'iterate.delta.key: unknown column "idd" [did you mean "id"?]',
+        ),
+        (
+            LOOP,
+            "  others: {iterate: {from: plain, until: id > 9, feedback: once}}\n"
+            "  once: {from: [tries.loop, others.loop], select: {id: id + 1, at: at}}\n",
+            'iterate.feedback: "once" is inside of the loops of "tries" and "others" '
+            "[each loop has steps of its own]",
+        ),
+        (
             "from: plain, until: id, feedback: once",
             f"  once: {ONCE}\n",
             "wanted a condition (boolean), got bigint [compare it]",

@@ -56,6 +56,8 @@ class LoopWaves:
     _held: dict[SubtaskId, HeldTime] = field(default_factory=dict)
     """The time that each head holds now."""
     _returned: dict[SubtaskId, LoopWaveReturned] = field(default_factory=dict)
+    _rows_inside: int = 0
+    """The rows that came back in the last wave."""
     _clean_waves: int = 0
     _pause_s: float = FIRST_PAUSE_S
     _next_start: float = 0.0
@@ -82,7 +84,8 @@ class LoopWaves:
         if len(self._returned) < len(self.heads):
             return []
         returned = list(self._returned.values())
-        had_rows = any(each.rows for each in returned)
+        self._rows_inside = sum(each.rows for each in returned)
+        had_rows = self._rows_inside > 0
         is_clean = not had_rows and not any(
             each.marker.is_waiting or (each.held.is_round and each.marker.is_open)
             for each in returned
@@ -111,8 +114,14 @@ class LoopWaves:
         return self._begin_wave(now)
 
     def describe_rows(self) -> str:
-        """Describe how many rows came back in the last wave, if any did."""
-        rows = sum(each.rows for each in self._returned.values())
+        """Describe the round of a table, or how many rows were inside, if any were.
+
+        Rows that were inside when the last wave began came back before its marker.
+        """
+        rounds = [held.watermark_us for held in self._held.values() if held.is_round]
+        if rounds:
+            return f"round {max(rounds)} goes on in the loop of {self.loop}"
+        rows = self._rows_inside
         return f"{rows} rows go round in the loop of {self.loop}" if rows else ""
 
     def _begin_wave(self, now: float) -> list[CoordinatorAction]:

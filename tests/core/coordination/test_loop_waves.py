@@ -141,3 +141,19 @@ def test_idleness_of_all_is_released_once() -> None:
     assert bring_back(loop, idle) == [ReleaseLoopTime("tries", (A, B), None, is_end=False)]
     assert loop.next_deadline() is None
     assert loop.on_time_held(LoopTimeHeld(A, idle), 1.0) == []
+
+
+def test_the_rows_inside_are_those_of_the_last_whole_wave() -> None:
+    loop = begin(ENDED)
+    assert loop.describe_rows() == ""
+    bring_back(loop, ENDED, rows=7)
+    begin_next(loop)
+    assert loop.describe_rows() == "7 rows go round in the loop of tries"
+    bring_back(loop, ENDED)
+    assert loop.describe_rows() == ""
+
+
+def test_a_loop_over_a_table_is_in_a_round() -> None:
+    loop = LoopWaves("ranks", (A,))
+    loop.on_time_held(LoopTimeHeld(A, HeldTime(12, is_round=True)), 0.0)
+    assert loop.describe_rows() == "round 12 goes on in the loop of ranks"

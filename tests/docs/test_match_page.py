@@ -58,8 +58,9 @@ def list_cases() -> Iterator[Case]:
 def _list_lines(columns: int) -> Iterator[list[str]]:
     """Yield the cells of the tables that have this number of columns."""
     for line in PAGE.splitlines():
-        hidden = re.sub(r"`[^`]*`", lambda text: text[0].replace("|", "¦"), line)
-        cells = [cell.strip().replace("¦", "|") for cell in hidden.split("|")[1:-1]]
+        cells = [
+            cell.strip().replace("¦", "|") for cell in line.replace(r"\|", "¦").split("|")[1:-1]
+        ]
         if line.startswith("|") and len(cells) == columns:
             yield cells
 

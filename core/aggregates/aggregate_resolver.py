@@ -91,7 +91,8 @@ class _GroupResolver(ExpressionResolver):
             return resolve_clock(node)
         names = dict.fromkeys((*self.schema.names, *self.rows.schema.names))
         known = [each for each in names if not each.startswith("__")]
-        hint = suggest_name(node.name, known) or f"the columns are {', '.join(known)}"
+        columns = f"the columns are {', '.join(known)}; text goes in quotes: '{node.name}'"
+        hint = suggest_name(node.name, known) or columns
         raise ExpressionError(f'unknown column "{node.name}"', node.span, hint)
 
     def list_function_names(self) -> Collection[str]:

@@ -113,7 +113,8 @@ class _ReferenceWriter:
 
     def _suggest_value(self, name: str) -> str:
         column = next(iter(self.known.schema.names), "column")
-        return f"write {name}.{column}, the value of its last row, or count({name})"
+        values = f"write {name}.{column}, the value of its last row, or count({name})"
+        return f"{values}; text goes in quotes: '{name}'"
 
     def _refuse_column(self, node: syntax_tree.Name) -> None:
         """Raise the error of a column of no variable, if it is one."""

@@ -216,6 +216,9 @@ def _tokenize(text: str) -> Iterator[_Token]:
     for found in _TOKENS.finditer(text):
         span = Span(*found.span())
         kind = found.lastgroup or ""
+        if kind == "name" and not found[0].isascii():
+            hint = "a name has letters (a-z, A-Z), digits and _"
+            raise ExpressionError(f'pattern: wanted a name, got "{found[0]}"', span, hint)
         quantifier = None
         if found["count"]:
             kind, least = "count", int(found["least"])

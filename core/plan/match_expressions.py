@@ -51,10 +51,14 @@ def type_match_condition(
 
 
 def type_match_column(
-    text: Text, variables: Collection[str], known: KnownColumns, report: PlanProblems
+    text: Text,
+    variables: Collection[str],
+    negated: Collection[str],
+    known: KnownColumns,
+    report: PlanProblems,
 ) -> AggregateExpression | None:
     """Return a typed column of a match; None if it is invalid, which is reported."""
-    writer = _ReferenceWriter(variables, known, reads_row=False)
+    writer = _ReferenceWriter(variables, known, reads_row=False, negated=negated)
     keys = KnownColumns(Schema(()), known.broken_names, known.is_open)
     return type_aggregate(text, _add_variable(known), keys, report, writer.rewrite)
 
@@ -72,6 +76,8 @@ class _ReferenceWriter:
     known: KnownColumns
     reads_row: bool
     """Whether columns without a variable are those of the tested row."""
+    negated: Collection[str] = ()
+    """Variables that have no rows."""
 
     def rewrite(self, tree: syntax_tree.SyntaxNode) -> syntax_tree.SyntaxNode:
         """Return the tree with its references rewritten. Raises ExpressionError."""
@@ -95,10 +101,12 @@ class _ReferenceWriter:
                 and name not in self.known.schema
                 and not self.known.may_have(name)
             ):
+                hint = f"its variables are {', '.join(self.variables)}"
+                if name in self.negated:
+                    raise ExpressionError(f'"{name}" is negated: it has no row', node.span, hint)
                 message = f'the pattern has no variable "{name}"'
                 near = suggest_name(name, tuple(self.variables))
-                hint = near or f"its variables are {', '.join(self.variables)}"
-                raise ExpressionError(message, node.span, hint)
+                raise ExpressionError(message, node.span, near or hint)
             case syntax_tree.Name(name=name) if name in self.variables and name not in bound:
                 message = f'"{name}" is a variable, which is no value'
                 raise ExpressionError(message, node.span, self._suggest_value(name))

@@ -189,7 +189,11 @@ class MatchBuilder:
                 message = f'match: the column "{each.name}" is there already'
                 self.report.add(message, each.name.locate(), "give this one another name")
             typed = type_match_column(
-                each.expression, pattern.variables, self.known_columns, self.report
+                each.expression,
+                pattern.variables,
+                pattern.negated_variables,
+                self.known_columns,
+                self.report,
             )
             if typed is None:
                 broken.add(str(each.name))

@@ -78,7 +78,7 @@ class MatchParser(RecursiveDescentParser):
         return True
 
     def _order_error(self, wanted: str) -> ExpressionError:
-        error = self.unexpected_token_error(wanted)
+        error = RecursiveDescentParser.unexpected_token_error(self, wanted)
         return ExpressionError(error.message, error.span, _ORDER_HINT)
 
     def _refuse(self, word: str, message: str, hint: str) -> None:

@@ -57,6 +57,7 @@ def test_variables_are_listed_in_the_order_of_the_text() -> None:
         ("a !b", (2, 3), 'wanted a variable or a group, got "!"', "not paid"),
         ("a, b", (1, 2), 'wanted a variable or a group, got ","', "-> the next one that fits"),
         ("a ->", (3, 4), "wanted a variable or a group, got the end", ""),
+        ("größe b", (0, 5), 'wanted a name, got "größe"', "letters (a-z, A-Z)"),
         ("a (b c", (5, 6), 'wanted ")", got the end', ""),
         ("a )", (2, 3), 'wanted the end of the pattern, got ")"', ""),
         ("a ++ b", (3, 4), 'wanted a variable or a group, got "+"', "right after a variable"),

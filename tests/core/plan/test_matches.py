@@ -90,6 +90,10 @@ def test_having_extend_and_select_follow_a_match(tmp_path: Path) -> None:
         ("pattern: a b, define: {b: id > max(a.id + b.id)}", "over the rows of one variable"),
         ("pattern: a b, define: {b: id > median(a.id)}", "median is not computed over the rows"),
         ("pattern: a b, define: {b: id > sum(distinct a.id)}", "leave out distinct"),
+        (
+            "pattern: a -> not b -> c, emit: {x: b.id}, within: 1m",
+            '"b" is negated: it has no row',
+        ),
         ("pattern: a b, emit: {x: id}", '"id" has a value in each row of the match'),
         ("pattern: a b, emit: {name: a.id}", 'the column "name" is there already'),
         ("pattern: a b, emit: {match_end: a.id}", 'the column "match_end" is there already'),

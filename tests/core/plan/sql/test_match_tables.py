@@ -224,6 +224,11 @@ MISTAKES = {
     MEASURES + "after match skip pattern (a b) define b as id > 1": (
         'pattern: sql: wanted "past last row" or "to", got "pattern"'
     ),
+    MEASURES + "after match skip to next rows pattern (a b) define b as id > 1": (
+        'rows: sql: wanted "pattern", got "rows" [the clauses are partition by, order by,'
+        " measures, one row per match, after match skip, pattern (...), within, define, in this"
+        " order]"
+    ),
     MEASURES + "after match skip to first a pattern (a b) define b as id > 1": (
         'a: after match skip: the first row of "a" is where the match began [the same match would'
         " be found again; after match skip to next row begins after that row]"

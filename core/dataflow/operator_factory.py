@@ -430,6 +430,7 @@ class _OperatorFactory:
             self.subtask_slice.is_restored,
             self.subtask_slice.is_aligned,
             self._open_sampler(),
+            frozenset(s.name for s in step.outputs if s.has_row_order) & step.side_outputs,
         )
 
     def _open_sampler(self) -> RejectedRowSampler:

@@ -48,6 +48,8 @@ class KeyedContext:
     """Whether all rows before the barrier of a checkpoint, and no others, have arrived at it."""
     rejected_rows: RejectedRowSampler | None = None
     """Takes samples of late rows."""
+    ordered_side_outputs: frozenset[str] = frozenset()
+    """The side outputs whose rows must carry their position in the row order."""
 
     @property
     def is_first(self) -> bool:

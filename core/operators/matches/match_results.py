@@ -68,7 +68,11 @@ class MatchOutput:
         frame = frame.sort(EVENT_TIME, "__tie", maintain_order=True)
         frame = add_row_order(frame, pl.col("__tie"))
         number = pl.int_range(pl.len(), dtype=pl.Int64).over(EVENT_TIME, *key)
-        hidden = (EVENT_TIME, ORDER) if self._context.is_ordered else (EVENT_TIME,)
+        context = self._context
+        is_ordered = stream in context.ordered_side_outputs or (
+            stream == context.stream and context.is_ordered
+        )
+        hidden = (EVENT_TIME, ORDER) if is_ordered else (EVENT_TIME,)
         frame = number_parts(frame, number).select(*names, *hidden)
         for start in range(0, frame.height, MAX_OUTPUT_ROWS):
             yield stream, frame.slice(start, MAX_OUTPUT_ROWS)

@@ -59,15 +59,19 @@ COLUMNS = (
     "element_at(collect_list(named_struct('n', {}.v)), 2).n",
     "sum(if({0}.v = 5, raise_error('high'), {0}.v))",
 )
+STARTS = "dedup: {key: match_start, order: event_time}, select: {match_start: match_start}"
+"""Clauses that need the place of each row, and whose result is the same for any place."""
 COUNTED = (
     "  per_second:\n    from: step\n    window: {tumble: 1s, late_to: late_matches}\n"
     "    aggregate: {n: count(*), last: max(match_end)}\n"
-    "  ends: {from: unfinished, window: {tumble: 1s}, aggregate: {n: count(*)}}\n",
+    "  ends: {from: unfinished, window: {tumble: 1s}, aggregate: {n: count(*)}}\n"
+    f"  starts: {{from: unfinished, {STARTS}}}\n",
     "  counted: {from: per_second, memory: {data: counted}}\n"
     "  late: {from: late_matches, memory: {data: late}}\n"
-    "  ended: {from: ends, memory: {data: ended}}\n",
+    "  ended: {from: ends, memory: {data: ended}}\n"
+    "  started: {from: starts, memory: {data: started}}\n",
 )
-"""Steps and sinks that depend on the event times of matches."""
+"""Steps and sinks that depend on the event times of matches, and on their order."""
 RETURNS = {
     "n": ("count({})", "{}.v", "sum({}.v)", "min({}.v) + count(*)"),
     "d": ("avg({}.v)", "{}.x", "sum({}.v)"),

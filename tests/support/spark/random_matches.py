@@ -29,6 +29,10 @@ def drawn(draw: st.DrawFn) -> Chains:
         else:
             clauses = draw(random_patterns.clauses(unfinished))
         chains.ends += [chains.add(name, source, clauses), unfinished]
+    starts = chains.add(
+        "m0_starts", "m0_unfinished", [random_patterns.STARTS.replace(", select", "\nselect")]
+    )
+    chains.ends.append(starts)
     return chains
 
 

@@ -29,9 +29,11 @@ ROWS_BACK, ROWS_LEFT, ROWS_OVER = "rows_back", "rows_left", "rows_over"
 
 
 class TooManyRounds(ExpressionFailure):
-    """A row has gone round too often, and nothing reads such rows."""
+    """A row has gone round too often, and nothing reads `over`, the stream of such rows."""
 
-    hint = "a step or sink with from: NAME.over takes such rows"
+    def __init__(self, message: str, over: str) -> None:
+        super().__init__(message)
+        self.hint = f"a step or sink with from: {over} takes such rows"
 
 
 class LoopHead(StatelessOperator):
@@ -119,5 +121,5 @@ class LoopHead(StatelessOperator):
         if self._over not in self._read_streams:
             row = pick_columns(rows, self._columns).row(0, named=True)
             message = f"a row has come back {self._loop.max_rounds} times and does not leave: {row}"
-            raise TooManyRounds(message)
+            raise TooManyRounds(message, self._over)
         return rows

@@ -190,7 +190,8 @@ class RowRounds(LoopRounds):
                 message = (
                     f"a row has come back {self.loop.max_rounds} times and does not leave: {shown}"
                 )
-                hint = "a step or sink with from: NAME.over takes such rows"
+                over = nodes.name_over_stream(self.head.name)
+                hint = f"a step or sink with from: {over} takes such rows"
                 raise ConnectorError(message, hint, final=True)
 
     def _add_rounds(self, rows: DataFrame, *, first: bool) -> DataFrame:

@@ -287,7 +287,7 @@ def _describe_loop(loop: Loop) -> Iterator[str]:
         yield f"sends {sent} in each round"
         if loop.text:
             yield f"no round begins when {loop.text}"
-        yield f"a subtask holds at most {format_size(loop.max_bytes)} of rows that came back"
+        yield f"its tables have at most {format_size(loop.max_bytes)} in memory"
         return
     yield f"rows of {loop.feedback} come back"
     if loop.text:

@@ -116,8 +116,8 @@ class Iterate(DocumentModel):
     max_in_loop: Size = Field(
         DEFAULT_MAX_IN_LOOP,
         description="The size of the rows that a subtask of the step may hold after they came "
-        "back: those that wait, in memory and on disk, and those held for a checkpoint. More fail "
-        "the job.",
+        "back: those that wait, in memory and on disk, and those held for a checkpoint. With "
+        "`bulk` and `delta`, the size of its tables in memory. More fail the job.",
     )
     watermark: Annotated[Literal["hold", "pass"], choice_of("hold", "pass")] = Field(
         "hold",

@@ -79,7 +79,7 @@ def main(share: str = "selective", millions: str = "5", rounds: str = "3", of: s
     print(f"  {loop / ours:.2f} times the speed of a plain loop ({ratios})", file=sys.stderr)
 
 
-def _make_events(rows: int, share: str) -> Iterator[Event]:
+def make_events(rows: int, share: str) -> Iterator[Event]:
     """Yield events in the order of their times."""
     chance, of_a = random.Random(42), SHARES[share]
     for row in range(rows):
@@ -91,7 +91,7 @@ def _make_events(rows: int, share: str) -> Iterator[Event]:
 
 def _write_events(rows: int, share: str) -> Iterator[bytes]:
     return (
-        orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in _make_events(rows, share)
+        orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in make_events(rows, share)
     )
 
 
@@ -106,8 +106,8 @@ def _round(root: Path) -> tuple[float, float]:
 def _round_of_frames(root: Path, rows: int, share: str) -> tuple[float, float]:
     """Return the CPU seconds of the operator and of the loop, over values in memory."""
     with suspend_garbage_collection():
-        events = list(_make_events(rows, share))
-        frames = [*_build_frames(events)]
+        events = list(make_events(rows, share))
+        frames = [*build_frames(events)]
     part = plan_of(root, PIPELINE).part("found")
     assert isinstance(part, nodes.Step)
     match = next(each for each in part.operations if isinstance(each, nodes.Match))
@@ -125,11 +125,12 @@ def _round_of_frames(root: Path, rows: int, share: str) -> tuple[float, float]:
     return ours, time.process_time() - before
 
 
-def _build_frames(events: list[Event]) -> Iterator[pl.DataFrame]:
+def build_frames(events: list[Event], size: int = BATCH) -> Iterator[pl.DataFrame]:
+    """Yield events as rows, in frames of this size."""
     schema = {"card": pl.Int64(), "kind": pl.String(), "amount": pl.Float64(), "ts": pl.Int64()}
     at = pl.col("ts").cast(pl.Datetime("ms", "UTC")).cast(pl.Datetime("us", "UTC"))
-    for start in range(0, len(events), BATCH):
-        frame = pl.DataFrame(events[start : start + BATCH], schema=schema)
+    for start in range(0, len(events), size):
+        frame = pl.DataFrame(events[start : start + size], schema=schema)
         frame = frame.with_columns(at.alias("ts"), at.alias(EVENT_TIME))
         yield add_row_order(frame, pl.int_range(start, start + frame.height))
 

@@ -14,6 +14,7 @@ from headrace.core.api.state import KEY, RunsLayout, SortedRuns
 from headrace.core.api.user_code import format_row
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.errors.value_errors import ExpressionFailure
+from headrace.core.expressions.typed import find_inputs
 from headrace.core.operators.dedup import BUFFER_STATE
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.matches.conditions import RowConditions
@@ -153,7 +154,9 @@ class PatternRuns:
         matcher = Matcher(automaton, rules, tests.crossed, tests.test_crossed)
         self._matcher = KeyMatcher(matcher)
         may_start = tests.build_filter(matcher.start.mask)
-        self._relevant = RelevantRows(self._grouping.internal_names, may_start, self._columns)
+        named = zip(operation.key, self._grouping.internal_names, strict=True)
+        key = [name for each, name in named if find_inputs(each.value)]  # a rule is a constant
+        self._relevant = RelevantRows(key, may_start, self._columns)
         self._timers = RunTimers(operation.within_us, self._columns, due)
         self._cache = RunCache(operation, table, self._matcher)
         self.build_results = MatchResults(operation, self._columns).build

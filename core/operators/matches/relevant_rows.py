@@ -29,7 +29,10 @@ class RelevantRows:
     def __init__(
         self, key: Sequence[str], may_start: pl.Expr | None, columns: MatchedRowColumns
     ) -> None:
-        """`key` are the columns of the key; `may_start` is None if all rows may start a run."""
+        """`key` are the columns of the key that vary.
+
+        `may_start` is what rows fulfil that may start a run; None if all may.
+        """
         self._key = list(key)
         self._may_start = may_start
         self._columns = columns
@@ -47,7 +50,7 @@ class RelevantRows:
             or len(active) * ROWS_OF_KEY > sum(frame.height for frame in frames)
         ):
             return concat_contiguous(frames)
-        known = self._columns.build_key_frame([*map(get_first_start, active)])
+        known = self._columns.build_key_frame([*map(get_first_start, active)]).select(self._key)
         start = pl.col(self._key).filter(self._may_start)
         starting = [each.select(start) for each in frames]
         wanted = _hash_keys(concat_contiguous([known, *starting])).unique().implode()

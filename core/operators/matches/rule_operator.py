@@ -11,7 +11,7 @@ comes late holds from the next rows on: subtasks would leave out different ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ from headrace.core.plan.rule_matches import (
 )
 from headrace.core.plan.states import HELD_RIGHT_ROWS, RULES_STATE
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
-from headrace.core.types.frames import to_integers
+from headrace.core.types.frames import count_up_to, to_integers
 from headrace.core.types.key_groups import encode_keys
 from headrace.core.types.lazy_dataclass import dataclass
 from headrace.core.types.out_of_range_times import format_out_of_range
@@ -176,21 +176,28 @@ class RuleMatchOperator(ClocklessOperator):
         """The number of buffered rows, of both inputs."""
         return len(self._buffer) + len(self._changes)
 
+    def _list_values(self, rows: pl.DataFrame | None) -> list[dict[str, Any]]:
+        """Return what rows say of rules."""
+        wanted = {RULE_COLUMN, REMOVED_COLUMN, *DEFINITION_COLUMNS}
+        names = [name for name in self._row_columns if name in wanted]
+        return [] if rows is None else rows.select(names).to_dicts()
+
     def _restore_rules(self) -> None:
         rows = self._stored_rules.rows
-        for at in range(0 if rows is None else rows.height):
+        for at, values in enumerate(self._list_values(rows)):
             assert rows is not None
             try:
-                rule = self._build_rule(rows.slice(at, 1), self._state.clock_us)
+                rule = self._build_rule(rows.slice(at, 1), values, self._state.clock_us)
             except InvalidRule as error:
                 with attribute_errors_to(self._step):
                     message = f"a stored rule does not fit the changed pipeline: {error}"
                     raise StaleRule(message) from error
             self._rules[rule.name] = rule
 
-    def _build_rule(self, row: pl.DataFrame, since_us: int) -> ActiveRule:
-        """Return the rule of a row. Raises InvalidRule."""
-        (values,) = row.to_dicts()
+    def _build_rule(
+        self, row: pl.DataFrame, values: Mapping[str, Any], since_us: int
+    ) -> ActiveRule:
+        """Return the rule of a row with these values. Raises InvalidRule."""
         match, name = self._compiler.compile(values), values[RULE_COLUMN]
         on_failure = None if self._on_failure is None else partial(self._fail_rows, name)
         table = RuleTable(self._table, match, tuple(self._rule_grouping.types))
@@ -202,16 +209,17 @@ class RuleMatchOperator(ClocklessOperator):
         """Add, replace and remove rules, in the order of their rows."""
         times = to_integers(changes[EVENT_TIME]).to_list()
         changes = changes.select(*self._row_columns, EVENT_TIME)
-        for at, time_us in enumerate(times):
+        for at, (time_us, values) in enumerate(zip(times, self._list_values(changes), strict=True)):
             row, at_us = changes.slice(at, 1), max(time_us, self._state.clock_us)
             try:
-                yield from self._change_rule(row, at_us, work)
+                yield from self._change_rule(row, values, at_us, work)
             except InvalidRule as error:
                 yield from self._fail_rule(str(error), row)
 
-    def _change_rule(self, row: pl.DataFrame, at_us: int, work: ReleasedRows) -> Iterator[Output]:
+    def _change_rule(
+        self, row: pl.DataFrame, values: Mapping[str, Any], at_us: int, work: ReleasedRows
+    ) -> Iterator[Output]:
         """Add, replace or remove a rule. Raises InvalidRule, and changes nothing then."""
-        (values,) = row.to_dicts()
         name = values[RULE_COLUMN]
         before = self._rules.get(name)
         definition = tuple(values.get(each) for each in DEFINITION_COLUMNS)
@@ -223,7 +231,7 @@ class RuleMatchOperator(ClocklessOperator):
             return
         if before is None and len(self._rules) >= MAX_RULES:
             raise InvalidRule(f'rule "{name}": there are {MAX_RULES:,} rules already')
-        rule = self._build_rule(row, at_us)
+        rule = self._build_rule(row, values, at_us)
         rule.runs.expect_no_stored_runs()
         if before is not None:
             yield from self._end_rule(name, at_us, work)
@@ -249,10 +257,10 @@ class RuleMatchOperator(ClocklessOperator):
     def _move_rule(self, name: str, until_us: int, work: ReleasedRows) -> Iterator[Output]:
         """Move the runs of a rule by the rows before a time, and end those whose time is over."""
         rule, decisions = self._rules[name], list[Decision]()
-        runs, rows = rule.runs, work.select_rows(name, rule.since_us, until_us)
-        if rows is not None and rows.height:
-            rows = work.complete_keys(name, runs.select_relevant_rows([rows]))
-            failed = runs.move_runs(rows, decisions)
+        runs, rows = rule.runs, work.select_rows(rule.since_us, until_us)
+        relevant = None if rows is None else runs.select_relevant_rows([rows])
+        if relevant is not None and relevant.height:
+            failed = runs.move_runs(work.complete_keys(name, relevant), decisions)
             if failed.height:
                 yield from runs.fail_rows(failed)
         due = work.select_due(name)
@@ -299,22 +307,20 @@ class ReleasedRows:
         self._times = None if rows is None else to_integers(rows[EVENT_TIME])
         self.results = list[Results]()
 
-    def select_rows(self, name: str, since_us: int, until_us: int) -> pl.DataFrame | None:
-        """Return the rows of `[since_us, until_us)` with the column of a rule."""
-        import polars as pl
-
+    def select_rows(self, since_us: int, until_us: int) -> pl.DataFrame | None:
+        """Return the rows of `[since_us, until_us)`; None: there are none."""
         if self._rows is None or self._times is None:
             return None
-        first, last = (self._times.search_sorted(at, side="left") for at in (since_us, until_us))
-        rows = self._rows.slice(first, last - first)
-        return rows.with_columns(pl.lit(name, dtype=pl.String).alias(self._rule_name))
+        first, last = (count_up_to(self._times, at - 1) for at in (since_us, until_us))
+        return self._rows.slice(first, last - first) if first < last else None
 
     def complete_keys(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return rows with the keys that they have for a rule."""
+        """Return rows with the keys that they have for a rule, and its column of them."""
         import polars as pl
 
         suffix = encode_keys(pl.DataFrame({"rule": [name]}))[0]
-        return rows.with_columns(pl.col(KEY) + pl.lit(suffix))
+        rule = pl.lit(name, dtype=pl.String).alias(self._rule_name)
+        return rows.with_columns(pl.col(KEY) + pl.lit(suffix), rule)
 
     def select_due(self, name: str) -> pl.DataFrame | None:
         """Return the keys of a rule that are due."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from headrace.core.api.state import KEY, RunsLayout, SortedRuns
+from headrace.core.api.state import KEY, NO_CLOCK_US, RunsLayout, SortedRuns
 from headrace.core.api.user_code import format_row
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.errors.value_errors import ExpressionFailure
@@ -90,6 +90,11 @@ class MatchOperator(ClocklessOperator):
         self._runs = PatternRuns(operation, table, self._due, step, on_failure)
         context.state.buffered_sizes[KEYS_STATE] = self._runs.measure_size
         self._output = MatchOutput(operation, context)
+        filed = (
+            self._due.read(NO_CLOCK_US, MAX_WATERMARK_US) if 0 < table.rows <= MAX_KEYS else None
+        )
+        if filed is not None:
+            self._runs.restore(filed)
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Buffer the rows that are not late."""
@@ -241,14 +246,18 @@ class PatternRuns:
         """Rely on it that the table has no runs of this pattern."""
         self._cache.is_complete = True
 
+    def restore(self, filed: pl.DataFrame) -> None:
+        """Load all runs of the table into memory; `filed` has the keys that were filed."""
+        self._cache.load_all(self._grouping.encode_keys(filed)[KEY])
+
     def evict(self, limit: int | None = None) -> None:
-        """Keep no runs in memory if those of too many keys are there."""
+        """Keep the runs of half as many keys in memory if those of too many are there."""
         limit = MAX_KEYS if limit is None else limit
         if max(len(self._cache.keys), len(self._cache.changed)) <= limit:
             return
         self.write_back()
         if len(self._cache.keys) > limit:
-            self._cache.clear()
+            self._cache.drop_oldest(limit // 2)
             self._timers.forget()
 
     def fail_rows(self, rows: pl.DataFrame) -> Iterator[Output]:

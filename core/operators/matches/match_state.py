@@ -9,6 +9,7 @@ and a row, and the runs with their threads. A row that no thread has is no longe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.core.api.state import KEY, KEY_INDEX
@@ -132,9 +133,15 @@ class RunCache:
             self._table.put(pl.DataFrame([pl.Series(KEY, there, dtype=pl.String), *columns]))
         self.changed.clear()
 
-    def clear(self) -> None:
-        """Keep no keys in memory; all of them are in the table."""
-        self.keys.clear()
+    def load_all(self, keys: pl.Series) -> None:
+        """Load the runs of all keys that the table has into memory."""
+        self.load(keys)
+        self.is_complete = True
+
+    def drop_oldest(self, left: int) -> None:
+        """Keep this number of keys in memory; all keys are in the table."""
+        for key in list(islice(self.keys, max(len(self.keys) - left, 0))):
+            del self.keys[key]
         self.is_complete = False
 
     def measure_size(self) -> StateSize:

@@ -183,6 +183,8 @@ class RuleMatchOperator(ClocklessOperator):
         return [] if rows is None else rows.select(names).to_dicts()
 
     def _restore_rules(self) -> None:
+        import polars as pl
+
         rows = self._stored_rules.rows
         for at, values in enumerate(self._list_values(rows)):
             assert rows is not None
@@ -193,6 +195,12 @@ class RuleMatchOperator(ClocklessOperator):
                     message = f"a stored rule does not fit the changed pipeline: {error}"
                     raise StaleRule(message) from error
             self._rules[rule.name] = rule
+        if not 0 < self._table.rows <= MAX_KEYS:
+            return
+        filed = self._due.read(NO_CLOCK_US, MAX_WATERMARK_US)
+        for name, rule in self._rules.items():
+            if filed is not None:
+                rule.runs.restore(filed.filter(pl.col(self._rule_name) == name))
 
     def _build_rule(
         self, row: pl.DataFrame, values: Mapping[str, Any], since_us: int

@@ -24,6 +24,7 @@ from headrace.core.expressions.typed import (
 )
 from headrace.core.operators.matches.match_rows import MatchedRowColumns
 from headrace.core.operators.matches.value_closures import ValueFunction, build_value_function
+from headrace.core.operators.matches.value_folds import ValueFold, build_value_fold
 from headrace.core.patterns.runs import History, Row
 from headrace.core.plan.nodes import Match, MatchCondition
 from headrace.core.plan.nodes.matches import find_filter_variable
@@ -111,9 +112,7 @@ def _list_conjuncts(typed: TypedExpression) -> Iterator[TypedExpression]:
 
 def _build_test(condition: MatchCondition, columns: MatchedRowColumns) -> ValueFunction:
     """Return the test of a crossed condition: a Python function, or one that makes a frame."""
-    values: dict[str, ValueFunction] = {
-        name: partial(_get_value, at) for name, at in columns.places.items()
-    }
+    values = _build_column_functions(columns)
     for call in condition.value.calls:
         read = _build_reference(call, columns)
         if read is None:
@@ -127,7 +126,7 @@ def _get_value(at: int, history: History | None, row: Row) -> Any:
 
 
 def _build_reference(call: AggregateCall, columns: MatchedRowColumns) -> ValueFunction | None:
-    """Return the value of `first`, `last` or `count`; None for other calls."""
+    """Return the value of a call over the matched rows; None if there is no function for it."""
     function = call.name.removeprefix("__").partition("(")[0]
     variable = None
     if call.condition is not None:
@@ -137,14 +136,22 @@ def _build_reference(call: AggregateCall, columns: MatchedRowColumns) -> ValueFu
         return partial(_count_rows, positions)
     if len(call.inputs) != 1:
         return None
-    match call.inputs[0].typed:
+    typed = call.inputs[0].typed
+    match typed:
         case ColumnReference(name=name) if name in columns.places:
             at = columns.places[name]
             if function == "last":
                 return partial(_get_last, positions, at)
             if function == "first":
                 return partial(_get_first, positions, at)
-    return None
+    read = build_value_function(typed, _build_column_functions(columns))
+    fold = build_value_fold(function, typed.type)
+    return None if read is None or fold is None else partial(_fold_values, positions, read, fold)
+
+
+def _build_column_functions(columns: MatchedRowColumns) -> dict[str, ValueFunction]:
+    """Return the values of the columns of a row."""
+    return {name: partial(_get_value, at) for name, at in columns.places.items()}
 
 
 def _count_rows(positions: frozenset[int], history: History | None, row: Row) -> int:
@@ -170,6 +177,22 @@ def _get_first(positions: frozenset[int], at: int, history: History | None, row:
         if position in positions:
             value = matched[at]
     return value
+
+
+def _fold_values(
+    positions: frozenset[int],
+    read: ValueFunction,
+    fold: ValueFold,
+    history: History | None,
+    row: Row,
+) -> Any:
+    values = list[Any]()
+    while history is not None:
+        history, position, matched = history
+        if position in positions:
+            values.append(read(None, matched))
+    values.reverse()
+    return fold(values)
 
 
 class _FrameTest:

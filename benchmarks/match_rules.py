@@ -27,7 +27,7 @@ from tests.support.runtime.changelogs import place
 BATCH = 250_000
 """The rows of a batch: about those of a block of a file."""
 ROUND = 50_000_000
-"""At most the rows of a round times the rules, but for the first two batches."""
+"""At most the rows of a round times the rules, but for the first batch."""
 PIPELINE = """
 name: match
 sources:
@@ -49,7 +49,7 @@ sinks:
 def main(*counts: str) -> None:
     """Print a line for each number of rules."""
     for count in map(int, counts or ("1", "10", "100", "1000")):
-        rows = min(max(ROUND // count, 2 * BATCH), 1_000_000)
+        rows = min(max(ROUND // count, BATCH), 1_000_000)
         print(f"{count:,} rules: {rows / _measure(count, rows):,.0f} rows/s of CPU")
 
 

@@ -38,7 +38,7 @@ from headrace.core.patterns.matcher import Matcher
 from headrace.core.patterns.runs import TIME, Decision, MatchRules, Row, get_first_start
 from headrace.core.plan.nodes import Match
 from headrace.core.types.elements import HIDDEN_COLUMNS, MAX_WATERMARK_US
-from headrace.core.types.frames import concat_contiguous
+from headrace.core.types.frames import concat_contiguous, pick_rows
 from headrace.core.types.out_of_range_times import format_out_of_range
 
 if TYPE_CHECKING:
@@ -186,8 +186,9 @@ class PatternRuns:
             tested = tested.sort(tested[KEY].hash(), maintain_order=True)
         for part in tested.iter_slices(ROWS_AT_ONCE):
             self._matcher.push_rows(self._cache.keys, self._list_rows(part), changes)
-        self._timers.add_starts(tested[[at - first for at in changes.started]])
-        return sort_rows(tested[[at - first for at in changes.failed]].drop(FITS))
+        self._timers.add_starts(pick_rows(tested, [at - first for at in changes.started]))
+        failed = pick_rows(tested, [at - first for at in changes.failed])
+        return sort_rows(failed.drop(FITS))
 
     def _list_rows(self, rows: pl.DataFrame) -> Iterator[tuple[str, int, Row]]:
         """Number rows, and yield them with their keys and the variables that they fit."""

@@ -31,6 +31,9 @@ BROADCAST_ROWS = 50_000
 class TableRoundsLoop(LoopRounds):
     """The rounds of a loop over a table."""
 
+    has_null_keys: bool = False
+    """Whether a row of the rounds so far may have a key with a null."""
+
     @property
     def table(self) -> nodes.TableRounds:
         """The rounds as the plan has them."""
@@ -60,8 +63,25 @@ class TableRoundsLoop(LoopRounds):
         fields = [col(quote_column(name)) for name in self._names]
         keys = [col(quote_column(name)).alias(f"__{name}") for name in self.table.key]
         found = before.select(*keys, struct(*fields).alias(column))
-        joined = rows.join(found, _compare_keys(rows, found, self.table.key), "left")
-        return joined.select(*fields, column)
+        return rows.join(found, self._compare_keys(rows, found), "left").select(*fields, column)
+
+    def _compare_keys(self, rows: DataFrame, others: DataFrame) -> list[Column]:
+        """Return the conditions of a join with rows whose key has other names.
+
+        Null is a key too. Without such a key the join is one by `=`, for which Spark need not
+        shuffle rows again that are partitioned by the key.
+        """
+        pairs = [(rows[quote_column(n)], others[quote_column(f"__{n}")]) for n in self.table.key]
+        if self.has_null_keys:
+            return [one.eqNullSafe(other) for one, other in pairs]
+        return [one == other for one, other in pairs]
+
+    @property
+    def _null_key_text(self) -> str:
+        """An expression for whether some row has a key with a null."""
+        columns = map(quote_column, self.table.key)
+        tests = " or ".join(f"{column} is null" for column in columns) or "false"
+        return f"coalesce(bool_or({tests}), false) as has_null_keys"
 
 
 @dataclass(slots=True)
@@ -99,7 +119,9 @@ class BulkRounds(TableRoundsLoop):
         self._store(self.head.name, self._select_rows(self.loop.feedback))
 
     def _compute_digest(self, rows: DataFrame) -> object:
-        return _query(rows, self._digest_text)["digest"]
+        found = _query(rows, self._digest_text, self._null_key_text)
+        self.has_null_keys |= found["has_null_keys"]
+        return found["digest"]
 
     @property
     def _digest_text(self) -> str:
@@ -119,7 +141,9 @@ class BulkRounds(TableRoundsLoop):
         if self.table.key:
             before = before if is_distinct else before.dropDuplicates([*self.table.key])
             rows = self._join_before(rows, before, nodes.BEFORE_COLUMN)
-        found = _query(rows, self._digest_text, f"({self.loop.text}) as done")
+        texts = self._digest_text, self._null_key_text, f"({self.loop.text}) as done"
+        found = _query(rows, *texts)
+        self.has_null_keys |= found["has_null_keys"]
         return found["digest"], found["done"] is True
 
     def _is_same(self, rows: DataFrame, others: DataFrame) -> bool:
@@ -160,6 +184,7 @@ class DeltaRounds(TableRoundsLoop):
             solution = self._select_rows(self._delta.solution).localCheckpoint()
             workset = self._select_rows(self._delta.workset).localCheckpoint()
             self._check_keys(solution, self._delta.solution, 1)
+        self.has_null_keys = bool(_query(solution, self._null_key_text)["has_null_keys"])
         self._store_outside()
         while number < self.table.count:
             number += 1
@@ -205,7 +230,9 @@ class DeltaRounds(TableRoundsLoop):
             "count(*) as total",
             f"count(distinct struct({key})) as keys",
             f"count_if({IS_CHANGED}) as changed",
+            self._null_key_text,
         )
+        self.has_null_keys |= counts["has_null_keys"]
         if counts["keys"] < counts["total"]:
             self._check_keys(rows, self.loop.feedback, number)
         return int(counts["changed"])
@@ -216,7 +243,7 @@ class DeltaRounds(TableRoundsLoop):
 
         keys = workset.select(*(col(quote_column(n)).alias(f"__{n}") for n in self.table.key))
         keys = broadcast(keys) if count <= BROADCAST_ROWS else keys
-        others = solution.join(keys, _compare_keys(solution, keys, self.table.key), "anti")
+        others = solution.join(keys, self._compare_keys(solution, keys), "anti")
         united = others.unionByName(workset)
         return united.coalesce(count_partitions(united)).localCheckpoint()
 
@@ -238,11 +265,6 @@ class DeltaRounds(TableRoundsLoop):
             values = dict(zip(key, repeated, strict=True))
             with attribute_errors_to(self.head.name):
                 raise make_repeated_key_error(stream, number, values)
-
-
-def _compare_keys(rows: DataFrame, others: DataFrame, key: Sequence[str]) -> list[Column]:
-    """Return the conditions of a join with rows whose key has other names; null is a key too."""
-    return [rows[quote_column(n)].eqNullSafe(others[quote_column(f"__{n}")]) for n in key]
 
 
 def _query(rows: DataFrame, *expressions: str) -> Row:

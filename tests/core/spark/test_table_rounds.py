@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +126,30 @@ def test_the_hops_are_those_of_a_loop_in_python(
     assert sorted(read_columns(tmp_path / "out", node, "hops")) == wanted
     batch(spark, config)
     assert sorted(read_columns(tmp_path / "out", node, "hops")) == wanted
+
+
+NULL_KEYS = """
+name: nulls
+sources:
+  rows: {generate: {rows: 4, columns: {k: "if(id = 3, null, id)", n: id}}}
+steps:
+  some: {iterate: {delta: {solution: rows, workset: rows, key: k}, body: more, max_rounds: 3}}
+  more: {from: some.workset, where: k is null or k > 0, select: {k: k, n: n + 1}}
+  all: {iterate: {bulk: rows, body: next, rounds: 3, key: k, until: count(before.n) < 4}}
+  next: {from: all.loop, select: {k: k, n: n + 1}}
+sinks:
+  some_out: {from: some, files: {path: some, mode: overwrite}}
+  all_out: {from: all, files: {path: all, mode: overwrite}}
+"""
+
+
+def test_a_key_may_be_null(spark: SparkSession, tmp_path: Path) -> None:
+    config = tmp_path / "p.yaml"
+    config.write_text(NULL_KEYS)
+    for run in (stream, partial(batch, spark)):
+        run(config)
+        assert read_columns(tmp_path / "some", "n") == [(0,), (4,), (5,), (6,)]
+        assert read_columns(tmp_path / "all", "n") == [(3,), (4,), (5,), (6,)]
 
 
 def test_two_rows_with_one_key_fail_by_name(spark: SparkSession, tmp_path: Path) -> None:

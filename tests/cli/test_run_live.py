@@ -14,6 +14,7 @@ import pytest
 
 from headrace.cli.run_live import LiveLines, build_progress_table
 from headrace.cli.run_progress import JobProgress, PartProgress
+from headrace.core.api.user_metrics import MetricValues
 from headrace.core.worker.statistics import PartCounts
 from tests.support.cli.processes import screen
 
@@ -76,3 +77,10 @@ def test_a_terminal_that_became_lower_shows_the_upper_lines(rows: int) -> None:
         lines.print(theirs, ROW)
         table = read(ours, theirs).partition(ROW.replace("\n", "\r\n"))[2]
         assert 1 <= table.count("\r\n") <= max(1, rows - 1)
+
+
+def test_the_metrics_of_a_loop_are_below_the_table() -> None:
+    metrics = MetricValues({"rounds": 57}, {"round_seconds": 0.25})
+    ranks = PartProgress("ranks", PartCounts(5, 5, metrics=metrics), 1.0, 1.0, 0.0)
+    table = build_progress_table(JobProgress(2.0, (ranks,), 5, 5, 1.0, 1.0), "checkpoint 7")
+    assert table.caption == "checkpoint 7\nmetrics of ranks: rounds 57, round_seconds 0.25"

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from headrace.core.errors.problems import Location, suggest_name
 from headrace.core.expressions.typed import (
+    ColumnReference,
     ExpressionError,
+    FunctionCall,
     ProcessingTime,
     Span,
     TypedExpression,
@@ -32,6 +34,7 @@ from headrace.core.plan.nodes.matches import (
     AfterMatch,
     Match,
     MatchCondition,
+    find_filter_variable,
 )
 from headrace.core.plan.nodes.rows import AggregatedColumn, ComputedColumn
 from headrace.core.plan.window_clauses import to_microseconds
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
 
 COMMENT_HINT = 'a "#" after a space begins a comment, which is no part of the pattern'
 WITHIN_HINT = "as in within: 10m"
+FIRST_ROW_HINT = "last(up.price, low.price) has a second argument, for the first row"
+_COMPARISONS = ("<", "<=", "=", ">=", ">", "<>")
+"""Functions that are null if an argument is."""
 
 
 @dataclass(slots=True)
@@ -160,6 +166,7 @@ class MatchBuilder:
                 hint = "an earlier step can reject rows, and a condition of its columns alone"
                 self._check_failure(text, typed, "a condition over the rows before", hint)
             condition = MatchCondition(name, typed, text.printable)
+            self._check_first_row(condition, text)
             earlier = {pattern.names[at] for at in automaton.find_earlier(number)}
             for other in sorted(condition.references - earlier):
                 message = f'define: "{other}" has no row yet when a row is tested for "{name}"'
@@ -170,6 +177,20 @@ class MatchBuilder:
                     hint = f"no row is ever matched as {other}"
                 self.report.add(message, text.locate(), hint)
             yield condition
+
+    def _check_first_row(self, condition: MatchCondition, text: Text) -> None:
+        """Warn of a condition that compares each first row of its variable with null."""
+        name = condition.variable
+        own = {
+            call.name
+            for call in condition.value.calls
+            if call.nullable
+            and call.condition
+            and find_filter_variable(call.condition.typed) == name
+        }
+        if any(compared.name in own for compared in _list_compared(condition.value.finish)):
+            message = f'define: "{name}" never has a first row: what it compares with is null then'
+            self.report.warn(message, text.locate(), FIRST_ROW_HINT)
 
     def _build_columns(self, pattern: Pattern) -> tuple[tuple[AggregatedColumn, ...], set[str]]:
         """Return the columns of a match, and the names of those that are invalid."""
@@ -244,6 +265,16 @@ class MatchBuilder:
             message = f'match: there are two columns "{name}"'
             self.report.add(message, self._pattern.locate(), "rename it in an earlier step")
         return schema
+
+
+def _list_compared(condition: TypedExpression) -> Iterator[ColumnReference]:
+    """Yield the columns that a condition, or a part that `and` joins, compares with something."""
+    match condition:
+        case FunctionCall(function="and", arguments=parts):
+            for part in parts:
+                yield from _list_compared(part)
+        case FunctionCall(function=name, arguments=sides) if name in _COMPARISONS:
+            yield from (side for side in sides if isinstance(side, ColumnReference))
 
 
 def list_parts(typed: AggregateExpression) -> Iterator[TypedExpression]:

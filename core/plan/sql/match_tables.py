@@ -19,6 +19,7 @@ from headrace.core.patterns.pattern import Pattern
 from headrace.core.pipeline.clauses.match import MatchClause, Skip
 from headrace.core.pipeline.fields import Assignment
 from headrace.core.pipeline.text import Text, TextPart
+from headrace.core.plan.matches import FIRST_ROW_HINT
 from headrace.core.plan.nodes import MATCH_BOUNDS
 from headrace.core.plan.sql.event_order import check_event_order
 from headrace.core.plan.sql.items import write_select
@@ -56,6 +57,7 @@ _MISSING_NUMBER = compile_pattern(r"\{\s*(?=,)")
 """The place of the missing number in `{,3}`."""
 _WORDS = {
     "as in within: 10m": WITHIN_HINT,
+    FIRST_ROW_HINT: "add what holds for the first row, with `or`",
     "as in key: user": "as in partition by user",
     "match without key": "match_recognize without partition by",
     "after_match: next": "after match skip to next row",

@@ -148,12 +148,22 @@ def test_the_place_of_a_mistake_is_inside_the_pattern(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("match", "key", "warnings"),
     [
+        (
+            "pattern: a b+, define: {b: id > 1 and id > last(b.id)}, within: 1m",
+            "key: name, ",
+            ['"b" never has a first row: what it compares with is null then'],
+        ),
+        (
+            "pattern: a b+, define: {b: 'id > last(b.id, a.id) or id > b.id'}, within: 1m",
+            "key: name, ",
+            [],
+        ),
         ("pattern: a b", "key: name, ", []),
         ("pattern: a -> b", "key: name, ", ["a match that began waits for ever for its next row"]),
         ("pattern: a -> b, within: 1h", "", ["match without key: all rows are one group"]),
     ],
 )
-def test_a_pattern_that_may_wait_for_ever_is_warned_of(
+def test_what_waits_for_ever_or_never_fits_is_warned_of(
     tmp_path: Path, match: str, key: str, warnings: list[str]
 ) -> None:
     problems = [p for p in said(tmp_path, pipeline(match, key=key)) if ': step "s"' in p]

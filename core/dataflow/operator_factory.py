@@ -228,6 +228,10 @@ class _OperatorFactory:
                 return ExplodeOperator(output_stream, operation, context.now_us)
             case nodes.ChangeColumn():
                 return ChangeColumnOperator(output_stream)
+            case nodes.WeightConversion() if step.round_inputs:
+                from headrace.core.operators.round_operators import RoundRowsOperator
+
+                return RoundRowsOperator(output_stream)
             case nodes.WeightConversion():
                 return WeightConversionOperator(output_stream)
             case nodes.RowTime():

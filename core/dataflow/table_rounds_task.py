@@ -49,7 +49,9 @@ class TableRoundsTask(LoopTask):
     _is_round_due: bool = False
     """Whether the end of the round was found."""
     _is_in_round: bool = False
-    """Whether the marker that ends a round is on its way."""
+    """Whether a round over whole tables has begun, and has not been ended."""
+    _is_marker_back: bool = False
+    """Whether the marker that ends this round is back."""
 
     @property
     def _rounds(self) -> TableRoundsHead:
@@ -67,10 +69,13 @@ class TableRoundsTask(LoopTask):
         return self._pending_barrier is None and LoopTask._takes_forward(self)
 
     async def _obey(self) -> None:
+        if self._is_marker_back:
+            self._is_in_round = self._is_marker_back = False
+            await self._end_round()
         await LoopTask._obey(self)
         if self._is_round_due and self._pending_barrier is None:
             self._is_round_due = False
-            await self._end_round()
+            await (self._begin_round() if self._rounds.sends_tables else self._end_round())
 
     async def _receive_barrier(self, barrier: Barrier) -> None:
         if not self._is_in_round:  # otherwise it is due again at the end of the round
@@ -78,7 +83,7 @@ class TableRoundsTask(LoopTask):
 
     def _report_wave(self, marker: LoopMarker) -> None:
         if marker.ends_round:
-            self._is_in_round, self._is_round_due = False, True
+            self._is_marker_back = True
         else:
             LoopTask._report_wave(self, marker)
 
@@ -117,6 +122,13 @@ class TableRoundsTask(LoopTask):
             self.operator_task.rows_in += frame.height
             await self._send(self.head.add_to_workset(frame))
 
+    async def _begin_round(self) -> None:
+        """Send a whole table into the loop, and the marker that ends its round."""
+        self._is_in_round = True
+        await self._send(self._rounds.begin_round())
+        marker = LoopMarker(self.step.name, self._rounds.round, ends_round=True)
+        await self.operator_task.output.send_control(marker, self._loop_streams)
+
     async def _end_round(self) -> None:
         """Send the changes of the next round into the loop, or the last table out of it."""
         executor = self.operator_task.kernel_executor
@@ -125,9 +137,7 @@ class TableRoundsTask(LoopTask):
             outputs = await executor.run(rows, lambda: [*self._rounds.end_round()])
         await self._send(outputs)
         if self._rounds.sends_tables and not self._rounds.is_done:
-            self._is_in_round = True
-            marker = LoopMarker(self.step.name, self._rounds.round, ends_round=True)
-            await self.operator_task.output.send_control(marker, self._loop_streams)
+            self._is_round_due = True
         else:
             self._hold_round()
 

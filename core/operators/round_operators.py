@@ -1,8 +1,8 @@
 """Operators over the tables of rounds: they process all rows of a round at once, without a state.
 
-No row of such a table is ever removed, so the rows that come back to the head are few, and an
-aggregate is computed once and emitted once. Upserts have one row for each key, and their deletes
-remove nothing.
+No row of such a table is ever removed: an aggregate is computed once and emitted once, and upserts
+have one row for each key, whose deletes remove nothing. The rows have no weights: each is there as
+often as it comes.
 
 Tests: tests/core/job/test_table_rounds.py.
 """
@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.compilation import to_expr
-from headrace.core.operators.changelog.weighted_rows import repeat_rows
 from headrace.core.operators.folds import AggregateFold
 from headrace.core.operators.keyed_context import GroupingKey
 from headrace.core.operators.operator import Operator, Output, RoundOperator, StatelessOperator
 from headrace.core.plan import nodes
-from headrace.core.types.elements import DELETE, WEIGHT
-from headrace.core.types.frames import concat_chunks, pick_columns, select_columns
+from headrace.core.types.elements import DELETE
+from headrace.core.types.frames import concat_chunks, select_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +30,7 @@ def build_round_operator(operation: nodes.KeyedOperation, stream: str) -> Operat
         case nodes.Aggregate():
             return RoundAggregateOperator(operation, stream)
         case nodes.ChangelogConversion():
-            return RoundConversionOperator(operation, stream)
+            return RoundRowsOperator(stream)
     raise AssertionError(operation)
 
 
@@ -61,8 +60,6 @@ class RoundAggregateOperator(RoundOperator):
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Take rows of the round."""
         rows = select_rows(frame)
-        if WEIGHT in rows.columns:
-            rows = repeat_rows(rows)
         if rows.height:
             columns = sorted(self._fold.input_columns)
             self._rows.append(self._grouping.project_columns(rows, columns))
@@ -80,13 +77,12 @@ class RoundAggregateOperator(RoundOperator):
         yield self._stream, select_columns(results, *self._columns)
 
 
-class RoundConversionOperator(StatelessOperator):
-    """The operator that makes rows of upserts: each key of a round has one."""
+class RoundRowsOperator(StatelessOperator):
+    """The operator that makes rows of upserts, each key of a round having one; other rows pass."""
 
-    def __init__(self, operation: nodes.ChangelogConversion, stream: str) -> None:
+    def __init__(self, stream: str) -> None:
         self._stream = stream
-        self._columns = operation.columns.names
 
     def process(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Emit the rows that are there."""
-        yield self._stream, pick_columns(select_rows(frame), self._columns)
+        yield self._stream, select_rows(frame)

@@ -72,7 +72,7 @@ class TableRoundsHead(StatelessOperator):
         progress = self._entries[ROUND_STATE].rows
         first = 0 if self.sends_tables else 1
         self.round = first if progress is None else int(progress["round"][0])
-        """The round that goes on, from 1; 0: the first one has not begun."""
+        """The round that goes on, from 1. Of whole tables: the last one that has begun."""
         self.is_done = progress is not None and bool(progress["is_done"][0])
         """Whether the table of the last round was emitted."""
 
@@ -94,29 +94,29 @@ class TableRoundsHead(StatelessOperator):
         yield from ()
 
     def end_round(self) -> Iterator[Output]:
-        """Emit the rows that the next round begins with, or the rows of the last round."""
+        """Emit the changes that the next round begins with, or the rows of the last round."""
         import polars as pl
 
         before, after = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
-        if self.round == 0:
-            self._begin_round({TABLE_STATE: before})
-            yield self._emit(self._inside[0], repeat_rows(before))
-            return
-        changes = pl.concat([after, negate_weights(before)])
         if self.sends_tables:
-            count = count_changes(changes)
+            count = count_changes(after, before)
         else:
-            changes = merge_rows(changes)
+            changes = merge_rows(pl.concat([after, negate_weights(before)]))
             count = int(changes[WEIGHT].abs().sum())
         self._count_round(count)
         if self._is_last_round(count) or self._is_until(after, before):
             yield self._finish(after)
         elif self.sends_tables:
-            self._begin_round({TABLE_STATE: after})
-            yield self._emit(self._inside[0], repeat_rows(after))
+            self._set_tables({TABLE_STATE: after})
         else:
-            self._begin_round({TABLE_STATE: after, NEXT_TABLE_STATE: after})
+            self._start_round()
+            self._set_tables({TABLE_STATE: after, NEXT_TABLE_STATE: after})
             yield self._emit(self._inside[0], changes)
+
+    def begin_round(self) -> Iterator[Output]:
+        """Emit the whole table of the next round."""
+        self._start_round()
+        yield self._emit(self._inside[0], repeat_rows(self._merge(TABLE_STATE)))
 
     def flush_to_state(self) -> None:
         """Write the tables and the number of the round to the state."""
@@ -142,9 +142,11 @@ class TableRoundsHead(StatelessOperator):
         self._tables = {name: [] for name in self._tables}
         return self._emit(self._name, repeat_rows(rows))
 
-    def _begin_round(self, tables: Mapping[str, pl.DataFrame]) -> None:
+    def _start_round(self) -> None:
         self.round += 1
         self._round_began_us = self._now_us()
+
+    def _set_tables(self, tables: Mapping[str, pl.DataFrame]) -> None:
         self._tables = {n: [tables[n]] if n in tables else [] for n in self.table_names}
         self._bytes = self._measure_tables()
 
@@ -226,7 +228,7 @@ class DeltaRoundsHead(TableRoundsHead):
             yield self._emit(self._inside[0], rows)
 
     def end_round(self) -> Iterator[Output]:
-        """Emit the rows that the next round begins with, or the solution after the last one.
+        """Emit the changes that the next round begins with, or the solution after the last one.
 
         An old work set is removed before the solution changes, so that no join inside computes
         what its rows would match in the new solution.
@@ -236,11 +238,6 @@ class DeltaRoundsHead(TableRoundsHead):
         delta, key = self._table.delta, list(self._table.key)
         assert delta is not None
         solution, rows = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
-        old_workset = self._merge(WORKSET_STATE)
-        if self.round == 0:
-            self._begin_round({TABLE_STATE: solution})
-            yield self._emit(self._inside[0], repeat_rows(old_workset))
-            return
         if self.round == 1:
             self._check_keys(solution, delta.solution)
         self._check_keys(rows, self._loop.feedback)
@@ -254,14 +251,23 @@ class DeltaRoundsHead(TableRoundsHead):
             yield self._finish(after)
             return
         if self.sends_tables:
-            self._begin_round({TABLE_STATE: after})
+            self._set_tables({TABLE_STATE: after, WORKSET_STATE: changed})
             yield self._emit(self._inside[1], changes)
-            yield self._emit(self._inside[0], repeat_rows(changed))
             return
-        self._begin_round({TABLE_STATE: after, NEXT_TABLE_STATE: rows, WORKSET_STATE: changed})
+        self._start_round()
+        old_workset = self._merge(WORKSET_STATE)
+        self._set_tables({TABLE_STATE: after, NEXT_TABLE_STATE: rows, WORKSET_STATE: changed})
         yield self._emit(self._inside[0], negate_weights(old_workset))
         yield self._emit(self._inside[1], changes)
         yield self._emit(self._inside[0], changed)
+
+    def begin_round(self) -> Iterator[Output]:
+        """Emit the whole work set of the next round."""
+        self._start_round()
+        workset = self._merge(WORKSET_STATE)
+        self._tables[WORKSET_STATE] = []
+        self._bytes = self._measure_tables()
+        yield self._emit(self._inside[0], repeat_rows(workset))
 
     def _check_keys(self, rows: pl.DataFrame, stream: str) -> None:
         """Raise ConnectorError if two rows have the same key."""
@@ -271,13 +277,24 @@ class DeltaRoundsHead(TableRoundsHead):
             raise make_repeated_key_error(stream, self.round, repeated.row(0, named=True))
 
 
-def count_changes(rows: pl.DataFrame) -> int:
-    """Return how many rows are added and removed in all, by the hashes of the rows."""
+def count_changes(after: pl.DataFrame, before: pl.DataFrame) -> int:
+    """Return how many rows only one of two tables has, by the hashes of rows. Weights are 1.
+
+    The lowest bit of a hash says which table has the row. In the order of the hashes equal rows
+    are adjacent, and the sums of their signs are differences of a running sum.
+    """
     import polars as pl
 
-    names = [name for name in rows.columns if name != WEIGHT]
-    weighted = pl.DataFrame([hash_rows(rows, names).alias("hash"), rows[WEIGHT]])
-    return int(weighted.group_by("hash").agg(pl.col(WEIGHT).sum())[WEIGHT].abs().sum())
+    names = [name for name in after.columns if name != WEIGHT]
+    lowest = pl.Series([1], dtype=pl.UInt64)
+    codes = hash_rows(after, names) | lowest
+    codes.append((hash_rows(before, names) | lowest) - lowest)
+    codes = codes.sort()
+    signs = (codes & lowest).cast(pl.Int64) * 2 - 1
+    rows = codes | lowest
+    is_last = (rows != rows.shift(-1)).fill_null(True)
+    sums = signs.cum_sum().filter(is_last)
+    return int((sums - sums.shift(1, fill_value=0)).abs().sum())
 
 
 def make_repeated_key_error(stream: str, round: int, key: Mapping[str, object]) -> ConnectorError:

@@ -82,6 +82,10 @@ class JoinSideColumns:
             hidden.append(pl.col(ORDER).struct.field("at").alias(self.number))
         return self.grouping.project_columns(frame, (), *self._exprs, *hidden, *more)
 
+    def project_pair_columns(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the key and the output columns of input rows."""
+        return self.grouping.project_columns(frame, (), *self._exprs)
+
     def encode_keys(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Add the column KEY, the encoded key, which is never null."""
         return self.grouping.encode_keys(rows)

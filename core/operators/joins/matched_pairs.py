@@ -82,6 +82,11 @@ class JoinOutput:
         for start in range(0, pairs.height, MAX_OUTPUT_ROWS):
             yield self._stream, self._build_rows(pairs.slice(start, MAX_OUTPUT_ROWS))
 
+    def emit_whole(self, pairs: pl.DataFrame) -> Iterator[Output]:
+        """Emit these pairs and unmatched rows in one batch."""
+        if pairs.height:
+            yield self._stream, self._build_rows(pairs)
+
     def _build_rows(self, pairs: pl.DataFrame) -> pl.DataFrame:
         import polars as pl
 

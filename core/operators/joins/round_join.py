@@ -9,20 +9,22 @@ Tests: tests/core/job/test_table_rounds.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from headrace.core.operators.changelog.weighted_rows import get_weights
+from headrace.core.operators.changelog.weighted_rows import get_weights, repeat_rows
 from headrace.core.operators.joins.join_sides import LEFT, RIGHT, emits_unmatched
-from headrace.core.operators.joins.table_join import SIDE_WEIGHTS, TableJoin
+from headrace.core.operators.joins.table_join import TableJoin
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, RoundOperator
 from headrace.core.operators.round_operators import select_rows
 from headrace.core.plan import nodes
-from headrace.core.types.elements import WEIGHT
 from headrace.core.types.frames import concat_chunks, pick_columns
 
 if TYPE_CHECKING:
     import polars as pl
+
+ROW_NUMBER = "__row"
+"""The number of a row of the round."""
 
 
 class RoundJoin(TableJoin, RoundOperator):
@@ -43,68 +45,63 @@ class RoundJoin(TableJoin, RoundOperator):
 
     def _process_side(self, which: int, frame: pl.DataFrame) -> Iterator[Output]:
         """Take rows of the round, or store rows of another input."""
-        side, frame = self._sides[which], select_rows(frame)
-        rows = side.project_input(frame).with_columns(get_weights(frame))
+        side = self._sides[which]
         if which in self._round_rows:
-            self._round_rows[which].append(rows)
+            self._round_rows[which].append(side.project_pair_columns(select_rows(frame)))
         else:
+            rows = side.project_input(frame).with_columns(get_weights(frame))
             lacks = side.find_null_keys(rows)
             self._rows[which].add(rows if lacks is None else rows.filter(~lacks))
-            self._indexes[which] = None
         yield from ()
 
     def end_round(self) -> Iterator[Output]:
         """Emit the join of the rows of the round."""
         first, *second = self._round_rows
-        rows, lone = self._take_rows(first)
-        yield from self._emit_alone(first, lone)
-        if not second:
-            if rows.height:
-                others = self._rows[1 - first].read(pick_columns(rows, self._sides[first].key))
-                yield from self._emit_own(first, rows, others)
+        rows = self._take_rows(first)
+        if second:
+            others = self._take_rows(second[0])
+        elif rows.height:
+            stored = self._rows[1 - first].read(pick_columns(rows, self._sides[first].key))
+            others = repeat_rows(stored).drop(self._sides[1 - first].time)
+        else:
             return
-        others, lone = self._take_rows(second[0])
-        yield from self._emit_own(first, rows, others)
-        if emits_unmatched(self._type, second[0]):
-            yield from self._emit_alone(second[0], lone)
-            matched = self._find_matched(second[0], others, rows)
-            yield from self._emit_alone(second[0], others.filter(~matched))
+        if self._type == "semi":
+            yield from self._output.emit_whole(self._match(rows, others, "semi"))
+            return
+        alone = [which for which in self._round_rows if emits_unmatched(self._type, which)]
+        if not self._output.is_one_sided:
+            is_whole = first in alone and not self._output.has_condition
+            pairs = self._match(rows, others, "left" if is_whole else "inner")
+            yield from self._output.emit_whole(pairs)
+            alone = alone[1:] if is_whole else alone
+        for which in alone:
+            own, other = (rows, others) if which == first else (others, rows)
+            yield from self._output.emit_whole(self._match(own, other, "anti"))
 
-    def _emit_own(self, which: int, rows: pl.DataFrame, others: pl.DataFrame) -> Iterator[Output]:
-        """Emit the pairs of the rows of a side, and those that are emitted alone."""
+    def _match(
+        self,
+        rows: pl.DataFrame,
+        others: pl.DataFrame,
+        how: Literal["inner", "left", "semi", "anti"],
+    ) -> pl.DataFrame:
+        """Return the pairs of rows that match, or the rows that do or do not match any."""
         import polars as pl
 
-        needs_matches = self._needs_matches(which)
-        if needs_matches and self._output.has_condition:
-            yield from super()._emit_own(which, rows, others)
-            return
-        key, there = list(self._sides[which].key), self._select_pair_columns(1 - which, others)
-        found = self._select_pair_columns(which, rows)
-        if self._output.is_one_sided and needs_matches:
-            one = found.join(there, on=key, how="semi" if self._type == "semi" else "anti")
-            yield from self._output.emit(one.rename({SIDE_WEIGHTS[which]: WEIGHT}))
-            return
-        pairs = found.join(there, on=key, how="left" if needs_matches else "inner")
-        own, other = (pl.col(SIDE_WEIGHTS[each]) for each in (which, 1 - which))
-        pairs = pairs.with_columns((own * other.fill_null(1)).alias(WEIGHT))
-        yield from self._output.emit(self._output.filter_pairs(pairs))
+        key = list(self._sides[LEFT].key)
+        if not self._output.has_condition:
+            return rows.join(others, on=key, how=how)
+        if how == "inner":
+            return self._output.filter_pairs(rows.join(others, on=key))
+        numbered = rows.with_row_index(ROW_NUMBER)
+        pairs = self._output.filter_pairs(numbered.join(others, on=key))
+        return numbered.join(pairs.select(pl.col(ROW_NUMBER).unique()), on=ROW_NUMBER, how=how)
 
-    def _select_pair_columns(self, which: int, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the key and the columns of rows in pairs, with their weight."""
-        side = self._sides[which]
-        names = [name for name in side.types if name != side.time]
-        return pick_columns(rows, names, rows[WEIGHT].alias(SIDE_WEIGHTS[which]))
-
-    def _take_rows(self, which: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the rows of the round that have a key, and those to emit as they have none."""
+    def _take_rows(self, which: int) -> pl.DataFrame:
+        """Return the rows of the round."""
         import polars as pl
 
         side, frames = self._sides[which], self._round_rows[which]
-        types = {**side.types, WEIGHT: pl.Int64()}
-        rows = concat_chunks(frames) if frames else pl.DataFrame(schema=types)
         self._round_rows[which] = []
-        lacks = side.find_null_keys(rows)
-        if lacks is None:
-            return rows, rows.clear()
-        lone = rows.filter(lacks) if emits_unmatched(self._type, which) else rows.clear()
-        return rows.filter(~lacks), lone
+        if frames:
+            return concat_chunks(frames)
+        return pl.DataFrame(schema={n: t for n, t in side.types.items() if n != side.time})

@@ -162,7 +162,7 @@ class TableJoin(SymmetricJoin, StatelessOperator):
         if index is not None and index.rows is rows:
             return index
         index = ProbeIndex(rows, self._sides[which].key)
-        if which in self._rows and rows is self._rows[which].whole:
+        if rows is self._rows[which].whole:
             self._indexes[which] = index
         return index
 

@@ -31,6 +31,7 @@ STEPS = st.sampled_from(
         "from: INPUT\n    with: {v: v + 1}",
         "from: INPUT\n    with: {k: k % 2}",
         "from: [INPUT, start]\n    where: k is null or k <> 7",
+        "from: [INPUT, WHOLE]\n    select: {k: v, v: k + 1}",
         "from: INPUT\n    key: k\n    aggregate: {v: max(v)}",
         "from: INPUT\n    key: v\n    aggregate: {k: count(*)}\n    select: {k: k, v: v}",
         "join: {left: {from: INPUT, as: one}, right: {from: b, as: other}, on: one.k = other.k}\n"

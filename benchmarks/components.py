@@ -1,9 +1,10 @@
 """Edges per second of CPU of which the connected components are found, from Parquet to Parquet.
 
-The graph is random, with five edges for each vertex. The figure is that of the delta iteration of
-`configs/loops/minimum.yaml`; on stderr also that of the same rounds as `bulk`, with the rows that
-the heads send into their loops, and that of `scipy.sparse.csgraph` if scipy is installed, with the
-same reading and writing. `python -m benchmarks.components [THOUSANDS OF EDGES]`
+The graph is random, with five edges for each vertex. The figure is that of
+`configs/loops/contraction.yaml`; on stderr also that of `scipy.sparse.csgraph`, if scipy is
+installed, with the same reading and writing, and for a tenth of the edges that of the delta
+iteration of `configs/loops/minimum.yaml` and of the same rounds as `bulk`, with the rows that the
+heads send into their loops. `python -m benchmarks.components [THOUSANDS OF EDGES]`
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ import polars as pl
 
 from docs.snippets import ROOT
 
-STEPS = (ROOT / "configs" / "loops" / "minimum.yaml").read_text("utf-8")
 SOURCES = """\
 name: components
 sources:
-  vertices: {files: {path: vertices.parquet}, format: parquet, schema: {id: bigint, value: bigint}}
+  VERTICES: {files: {path: vertices.parquet}, format: parquet, schema: {id: bigint, value: bigint}}
   edges: {files: {path: edges.parquet}, format: parquet, schema: {one: bigint, other: bigint}}
 """
-SINKS = "sinks: {out: {from: minimum, files: {path: out, mode: overwrite}, format: parquet}}\n"
+SINKS = "sinks: {out: {from: RESULT, files: {path: out, mode: overwrite}, format: parquet}}\n"
 BULK = """\
   minimum:
     iterate: {bulk: vertices, body: smaller, rounds: 100}
@@ -71,39 +71,63 @@ def run_timed(folder: Path, *words: str) -> tuple[float, str]:
     return spent, ran.stderr
 
 
-def run_pipeline(folder: Path, steps: str) -> tuple[float, int, pl.DataFrame]:
+def read_steps(name: str, end: str) -> str:
+    """Return the steps of a pipeline that ships, up to a line."""
+    text = (ROOT / "configs" / "loops" / f"{name}.yaml").read_text("utf-8")
+    return text.partition("steps:\n")[2].partition(end)[0]
+
+
+def run_pipeline(
+    folder: Path, steps: str, vertices: str, head: str, result: str
+) -> tuple[float, int, pl.DataFrame]:
     """Run a pipeline; return its CPU seconds, the rows that its head emits, and the result."""
-    (folder / "p.yaml").write_text(f"{SOURCES}steps:\n{steps}{SINKS}")
+    sources, sinks = SOURCES.replace("VERTICES", vertices), SINKS.replace("RESULT", result)
+    (folder / "p.yaml").write_text(f"{sources}steps:\n{steps}{sinks}")
     headrace = str(Path(sys.executable).with_name("headrace"))
     spent, log = run_timed(folder, headrace, "run", "p.yaml", "--fresh", "--log", "json")
     events = [json.loads(line) for line in log.splitlines()]
-    rows = next(e["parts"]["minimum"]["rows_out"] for e in reversed(events) if "parts" in e)
+    rows = next(e["parts"][head]["rows_out"] for e in reversed(events) if "parts" in e)
     return spent, rows, pl.read_parquet(folder / "out" / "*.parquet").sort("id")
 
 
-def main(thousands: str = "100") -> None:
+def compare_with_scipy(folder: Path, found: pl.DataFrame, spent: float) -> None:
+    """Print the time of scipy if it is installed, and check that it finds the same components."""
+    try:
+        scipy_s, _ = run_timed(folder, sys.executable, "-c", SCIPY)
+    except RuntimeError as error:
+        print(f"no scipy: {str(error).splitlines()[-1]}", file=sys.stderr)
+        return
+    labels = pl.read_parquet(folder / "labels.parquet")
+    pairs = labels.join(found, on="id").select("value", "component").unique()
+    assert pairs.height == labels["value"].n_unique() == found["component"].n_unique()
+    print(
+        f"scipy: {scipy_s:.1f} s, of which the loop takes {spent / scipy_s:.1f} x", file=sys.stderr
+    )
+
+
+def compare_kinds(folder: Path) -> None:
+    """Print the times of a delta iteration, and of the same rounds as `bulk`."""
+    delta = read_steps("minimum", "sinks:"), "vertices", "minimum", "minimum"
+    delta_s, delta_rows, found = run_pipeline(folder, *delta)
+    bulk_s, bulk_rows, same = run_pipeline(folder, BULK, *delta[1:])
+    assert same.equals(found)
+    print(f"delta: {delta_s:.1f} s, {delta_rows} rows from the head", file=sys.stderr)
+    print(f"bulk: {bulk_s:.1f} s, {bulk_rows} rows from the head", file=sys.stderr)
+
+
+def main(thousands: str = "5000") -> None:
     """Print the figures."""
     edges = int(thousands) * 1000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_graph(folder, edges)
-        delta = STEPS.partition("steps:\n")[2].partition("sinks:")[0]
-        spent, rows, found = run_pipeline(folder, delta)
+        steps = read_steps("contraction", "  sizes:")
+        spent, _, found = run_pipeline(folder, steps, "nodes", "contracted", "members")
         print(f"components {edges / spent / 1000:.1f} K edges per CPU second", flush=True)
-        print(f"delta: {spent:.1f} s, {rows} rows from the head", file=sys.stderr)
-        bulk_s, rows, same = run_pipeline(folder, BULK)
-        assert same.equals(found)
-        print(f"bulk: {bulk_s:.1f} s, {rows} rows from the head", file=sys.stderr)
-        try:
-            scipy_s, _ = run_timed(folder, sys.executable, "-c", SCIPY)
-        except RuntimeError as error:
-            print(f"no scipy: {str(error).splitlines()[-1]}", file=sys.stderr)
-            return
-        labels = pl.read_parquet(folder / "labels.parquet").sort("id")
-        assert labels.join(found, on="id").group_by("value", "value_right").len().height == (
-            labels["value"].n_unique()
-        )
-        print(f"scipy: {scipy_s:.1f} s, delta takes {spent / scipy_s:.0f} x", file=sys.stderr)
+        print(f"contraction: {spent:.1f} s", file=sys.stderr)
+        compare_with_scipy(folder, found, spent)
+        write_graph(folder, edges // 10)
+        compare_kinds(folder)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ LOOPS = ROOT / "configs" / "loops"
 def test_the_tests_of_the_loops_pass(headrace: Headrace) -> None:
     ran = headrace("test", str(LOOPS))
     assert ran.status == 0, ran.out + ran.err
-    assert "7 passed" in ran.out + ran.err
+    assert "8 passed" in ran.out + ran.err
 
 
 def test_ten_rounds_print_their_numbers(headrace: Headrace) -> None:
@@ -43,3 +43,12 @@ def test_a_ranking_is_computed_in_rounds(headrace: Headrace) -> None:
         ranks = {row["page"]: row["rank"] for row in map(json.loads, ran.out.split())}
         assert ranks == {3: 150000, 4: 150000, 1: 1519608, 2: 1569166, 0: 1611208}
         assert "metrics of ranks: rounds 57, rows_changed 232\n" in ran.err
+
+
+def test_a_graph_is_contracted_to_one_place_for_each_component(headrace: Headrace) -> None:
+    file = str(LOOPS / "contraction.yaml")
+    ran = headrace("run", file, "--fresh", "--set", "settings.parallelism=3")
+    assert ran.status == 0, ran.err
+    changes = [json.loads(line) for line in ran.out.splitlines()]
+    last = {row["component"]: (row["least"], row["nodes"]) for row in changes}
+    assert sorted(last.values()) == [(0, 900), *((least, 10) for least in range(900, 1000, 10))]

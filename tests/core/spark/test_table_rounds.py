@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from docs.snippets import ROOT
 from headrace.core.api.failures import ConnectorError
 from tests.support.spark.batches import batch, read_columns, stream
 
@@ -158,3 +159,24 @@ def test_two_rows_with_one_key_fail_by_name(spark: SparkSession, tmp_path: Path)
     message = 'in round 1, two rows of "starts" have the same key, node: 0'
     with pytest.raises(ConnectorError, match=message):
         batch(spark, config)
+
+
+def test_a_graph_is_contracted_as_in_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    text = (ROOT / "configs" / "loops" / "contraction.yaml").read_text("utf-8")
+    steps = re.split("steps:|  sizes:", text)[1]
+    config = tmp_path / "p.yaml"
+    config.write_text(f"name: contraction\n{CIRCLES}steps:{steps}{MEMBERS}")
+    stream(config)
+    found = read_columns(tmp_path / "out", "id", "component")
+    assert len(found) == 12
+    assert len({place for _, place in found}) == 3
+    batch(spark, config)
+    assert sorted(read_columns(tmp_path / "out", "id", "component")) == sorted(found)
+
+
+CIRCLES = """\
+sources:
+  nodes: {generate: {rows: 12, columns: {id: id}}}
+  edges: {generate: {rows: 12, columns: {one: id, other: id - id % 4 + (id + 1) % 4}}}
+"""
+MEMBERS = "sinks: {out: {from: members, files: {path: out, mode: overwrite}}}\n"

@@ -42,7 +42,7 @@ def test_a_ranking_is_computed_in_rounds(headrace: Headrace) -> None:
         assert ran.status == 0, ran.err
         ranks = {row["page"]: row["rank"] for row in map(json.loads, ran.out.split())}
         assert ranks == {3: 150000, 4: 150000, 1: 1519608, 2: 1569166, 0: 1611208}
-        assert "metrics of ranks: rounds 57, rows_changed 232\n" in ran.err
+        assert "metrics of ranks: rounds 57, rows_changed 232, " in ran.err
 
 
 def test_a_graph_is_contracted_to_one_place_for_each_component(headrace: Headrace) -> None:

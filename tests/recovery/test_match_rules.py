@@ -23,7 +23,7 @@ settings: {{parallelism: 2, checkpoint: {{every: 100ms}}}}
 sources:
   rows:
     generate:
-      rate: 20/s
+      rate: 10/s
       rows: {ROWS}
       columns: {{k: id % 10, v: (id * id + id % 7) % 11, at: timestamp_seconds(id)}}
     event_time: at

@@ -96,7 +96,10 @@ def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Split
 
 def draw_step(data: st.DataObject, steps: st.SearchStrategy[str], read: str, whole: str) -> str:
     """Draw a step that reads a stream, and perhaps the whole table of the round."""
-    return data.draw(steps).replace("INPUT", read).replace("WHOLE", whole)
+    step = data.draw(steps)
+    if read == whole:  # it cannot be united with itself
+        step = step.replace("[INPUT, WHOLE]", "INPUT")
+    return step.replace("INPUT", read).replace("WHOLE", whole)
 
 
 def draw_delta(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits]]:

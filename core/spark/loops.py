@@ -107,10 +107,13 @@ class LoopRounds(ABC):
         return {name for step in self.body.values() for name in step.inputs} - inside
 
     def _store_outside(self) -> None:
-        """Store what the steps inside read from outside, so that no round computes it again."""
+        """Compute what the steps inside read from outside, so that no round does it again.
+
+        The plans of rounds do not have its plan, which Spark would analyse for each operation.
+        """
         for name in self._list_outside():
             rows = self.streams[name]
-            self.streams[name] = replace(rows, frame=rows.frame.persist(), is_costly=False)
+            self.streams[name] = replace(rows, frame=rows.frame.localCheckpoint(), is_costly=False)
 
     def _store(self, name: str, frame: DataFrame) -> None:
         out = next(each for each in self.head.outputs if each.name == name)

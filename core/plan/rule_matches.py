@@ -225,11 +225,13 @@ class RuleCompiler:
         if not name:
             actual = "null" if name is None else "empty"
             raise InvalidRule(f'a rule has a name, but the column "rule" is {actual}')
-        if row["pattern"] is None:
+        definition = read_definition(row)
+        if definition["pattern"] is None:
+            actual = "null" if row["pattern"] is None else "an empty text"
             raise InvalidRule(
-                f'rule "{name}": wanted a pattern, got null; removed: true removes a rule'
+                f'rule "{name}": wanted a pattern, got {actual}; removed: true removes a rule'
             )
-        clause = _read_clause(row, problems)
+        clause = _read_clause(definition, problems)
         match = None if clause is None else self._build(clause, problems)
         errors = [each for each in problems.problems if each.severity == "error"]
         if errors or match is None:
@@ -306,13 +308,27 @@ def _format_problem(name: str, problem: Problem) -> str:
     return f'{place}rule "{name}": {problem.message}{hint}'
 
 
-def _read_clause(row: Mapping[str, Any], problems: PlanProblems) -> MatchClause | None:
-    """Return the clause that the columns of a rule are; None if a text cannot be read."""
+def read_definition(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the columns that say what a rule means; an empty text is None.
+
+    Some writers of CSV put all values in quotes, so that an empty one is a text.
+    """
+    values = {column: row.get(column) for column in DEFINITION_COLUMNS}
+    return {
+        column: None if isinstance(value, str) and not value.strip() else value
+        for column, value in values.items()
+    }
+
+
+def _read_clause(definition: Mapping[str, Any], problems: PlanProblems) -> MatchClause | None:
+    """Return the clause that a definition is; None if a text cannot be read."""
     entries, found = list[YamlEntry](), DocumentProblems()
-    for column in DEFINITION_COLUMNS:
-        value = row.get(column)
-        if value is not None:
-            node = _build_node(column, value, found)
+    for column, value in definition.items():
+        if value is None:
+            continue
+        node = _build_node(column, value, found)
+        is_empty = isinstance(node, YamlMapping) and not node.entries
+        if not is_empty or column == "after_match":
             entries.append(YamlEntry(_build_scalar(node.file, column, 0), node))
     whole = YamlMapping(SourceText(RULE_COLUMN, ""), 0, 0, tuple(entries))
     section = DocumentSection(Text(RULE_COLUMN), whole)

@@ -48,6 +48,7 @@ from headrace.core.plan.rule_matches import (
     RULE_COLUMN,
     InvalidRule,
     RuleCompiler,
+    read_definition,
 )
 from headrace.core.plan.states import HELD_RIGHT_ROWS, RULES_STATE
 from headrace.core.types.elements import EVENT_TIME, MAX_WATERMARK_US, ORDER
@@ -82,7 +83,7 @@ class ActiveRule:
     name: str
     row: pl.DataFrame
     """The row that brought it."""
-    definition: tuple[Any, ...]
+    definition: dict[str, Any]
     since_us: int
     runs: PatternRuns
 
@@ -210,7 +211,7 @@ class RuleMatchOperator(ClocklessOperator):
         on_failure = None if self._on_failure is None else partial(self._fail_rows, name)
         table = RuleTable(self._table, match, tuple(self._rule_grouping.types))
         runs = PatternRuns(match, table, self._due, self._step, on_failure)
-        definition = tuple(values.get(each) for each in DEFINITION_COLUMNS)
+        definition = read_definition(values)
         return ActiveRule(name, row, definition, since_us, runs)
 
     def _change_rules(self, changes: pl.DataFrame, work: ReleasedRows) -> Iterator[Output]:
@@ -230,7 +231,7 @@ class RuleMatchOperator(ClocklessOperator):
         """Add, replace or remove a rule. Raises InvalidRule, and changes nothing then."""
         name = values[RULE_COLUMN]
         before = self._rules.get(name)
-        definition = tuple(values.get(each) for each in DEFINITION_COLUMNS)
+        definition = read_definition(values)
         if values.get(REMOVED_COLUMN):
             if before is not None:
                 yield from self._end_rule(name, at_us, work)

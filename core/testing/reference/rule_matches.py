@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from headrace.core.expressions.typed import Constant
 from headrace.core.plan import nodes
 from headrace.core.plan.rule_matches import (
-    DEFINITION_COLUMNS,
     MAX_RULES,
     REMOVED_COLUMN,
     RULE_COLUMN,
     InvalidRule,
     RuleCompiler,
+    read_definition,
 )
 from headrace.core.testing.reference.keyed_steps import group_rows
 from headrace.core.testing.reference.match_finder import NEVER_US
@@ -25,7 +25,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 class RuleSpan:
     """A rule, and the time in which it holds."""
 
-    definition: tuple[Value, ...]
+    definition: dict[str, Value]
     match: nodes.Match
     since_us: int
     until_us: int = NEVER_US
@@ -61,7 +61,7 @@ def _find_spans(compiler: RuleCompiler, rules: Rows, failed: Rows) -> Iterator[R
             if before is not None:
                 yield _end(active.pop(name), row)
             continue
-        definition = tuple(values.get(each) for each in DEFINITION_COLUMNS)
+        definition = read_definition(values)
         if before is not None and before.definition == definition:
             continue
         match = _compile(compiler, values)

@@ -153,6 +153,14 @@ def test_a_rule_has_the_columns_of_the_step_and_no_others(tmp_path: Path) -> Non
     assert [column.text for column in rule.emit] == ["count(b)", "null as string"]
 
 
+def test_an_empty_value_is_as_none(tmp_path: Path) -> None:
+    rule = compiled(tmp_path)
+    for empty in ("", " "):
+        assert compiled(tmp_path, within=empty, after_match=empty) == rule
+    for nothing in ("", " ", "{}", {}):
+        assert compiled(tmp_path, define=nothing, emit=nothing) == rule
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -161,6 +169,15 @@ def test_a_rule_has_the_columns_of_the_step_and_no_others(tmp_path: Path) -> Non
         (
             {"pattern": None},
             'rule "x": wanted a pattern, got null; removed: true removes a rule',
+        ),
+        (
+            {"pattern": ""},
+            'rule "x": wanted a pattern, got an empty text; removed: true removes a rule',
+        ),
+        (
+            {"after_match": "{}"},
+            'after_match:1:1: rule "x": after_match: wanted past_last, next, {first: a}, '
+            "{last: a} or none, got an empty mapping",
         ),
         (
             {"pattern": "a -> -> b"},

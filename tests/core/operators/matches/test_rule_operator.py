@@ -99,6 +99,11 @@ def test_the_same_rule_again_changes_nothing(tmp_path: Path) -> None:
     trial.feed(("x", 1, 1), ("x", 2, 6))
     trial.rule(5, **PAIR)
     assert trial.advance() == [("x", "r", 1, 6, 6)]
+    other = Trial(tmp_path)
+    other.rule(0, **PAIR | {"within": None})
+    other.feed(("x", 1, 1), ("x", 2, 6))
+    other.rule(5, **PAIR | {"within": ""})
+    assert other.advance() == [("x", "r", 1, 6, 6)] and not other.failed
 
 
 def test_rules_do_not_share_their_runs(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from headrace.core.types.lazy_dataclass import dataclass
 
 NO_RUN: LoneRun = (0, (-1, MAX_WATERMARK_US), None)
 """The run of a key without runs: no row has started it, and no time has passed it."""
+MAX_EFFECTS = 1024
+"""The largest number of effects that are known for the same options."""
 
 
 class RowEffect(NamedTuple):
@@ -189,5 +191,7 @@ class _RowEffects(dict[int, "RowEffect | None"]):
 
     def __missing__(self, fits: int) -> RowEffect | None:
         """Find an effect when it is first needed."""
+        if len(self) >= MAX_EFFECTS:
+            self.clear()  # many variables that fit independently of each other
         effect = self[fits] = self._matcher.build_effect(self._number, fits)
         return effect

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.core.patterns import key_matcher
 from headrace.core.patterns.automaton import build_automaton
 from headrace.core.patterns.key_matcher import KeyMatcher, RunChanges
 from headrace.core.patterns.matcher import Matcher, TooManyRuns
@@ -198,3 +199,14 @@ def test_a_run_whose_time_has_passed_takes_no_row() -> None:
     runs, changes = push_letters("ka kb kb kc ka", within=3)
     assert [(each.time_us, each.is_complete) for each in changes.decisions] == [(3, False)]
     assert changes.started == [0, 4] and get_first_start(runs["k"]) == (4, 4)
+
+
+def test_effects_of_few_rows_are_known_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_matcher, "MAX_EFFECTS", 4)
+    pattern = "a -> b -> c -> d -> e"
+    automaton = build_automaton(parse_pattern(pattern))
+    matcher, changes = KeyMatcher(Matcher(automaton, MatchRules())), RunChanges([], set())
+    rows = [("k", fits, (fits, fits)) for fits in range(32)]
+    matcher.push_rows({}, rows, changes)
+    assert max(map(len, matcher._effects)) <= 4
+    assert [each.time_us for each in changes.decisions] == [16, 25]

@@ -101,10 +101,10 @@ class _ReferenceWriter:
                 and name not in self.known.schema
                 and not self.known.may_have(name)
             ):
-                hint = f"its variables are {', '.join(self.variables)}"
                 if name in self.negated:
-                    raise ExpressionError(f'"{name}" is negated: it has no row', node.span, hint)
+                    raise self._reject_negated(name, node.span)
                 message = f'the pattern has no variable "{name}"'
+                hint = f"its variables are {', '.join(self.variables)}"
                 near = suggest_name(name, tuple(self.variables))
                 raise ExpressionError(message, node.span, near or hint)
             case syntax_tree.Name(name=name) if name in self.variables and name not in bound:
@@ -202,7 +202,7 @@ class _ReferenceWriter:
         for name in syntax_tree.find_free_names(value):
             if name.name in self.variables:
                 found.setdefault(name.name, name)
-            elif name.name in self.known.schema:
+            elif name.name in self.known.schema or self.known.may_have(name.name):
                 columns.append(name)
         if found and columns:
             message = f'{node.name}: "{columns[0].name}" is a column of no variable'
@@ -215,16 +215,26 @@ class _ReferenceWriter:
             message = f"{node.name} is over the rows of one variable, got {names}"
             raise ExpressionError(message, node.span, "call it once for each variable")
         if not found:
-            message, example = (
-                f"{node.name} wants a value of a variable",
-                self._give_example(node.name),
-            )
-            for free in syntax_tree.find_free_names(value):
-                near = suggest_name(free.name, (*self.variables, *self.known.schema.names))
-                message = f'"{free.name}" is neither a variable nor a column'
-                raise ExpressionError(message, free.span, near or f"as in {example}")
-            raise ExpressionError(message, node.span, f"as in {example}")
+            raise self._reject_argument(node, value)
         return next(iter(found))
+
+    def _reject_argument(
+        self, node: syntax_tree.CallNode, value: syntax_tree.SyntaxNode
+    ) -> ExpressionError:
+        """Return the error of a function whose argument reads no variable and no column."""
+        example = f"as in {self._give_example(node.name)}"
+        free = next(iter(syntax_tree.find_free_names(value)), None)
+        if free is None:
+            return ExpressionError(f"{node.name} wants a value of a variable", node.span, example)
+        if free.name in self.negated:
+            return self._reject_negated(free.name, free.span)
+        near = suggest_name(free.name, (*self.variables, *self.known.schema.names))
+        message = f'"{free.name}" is neither a variable nor a column'
+        return ExpressionError(message, free.span, near or example)
+
+    def _reject_negated(self, name: str, span: Span) -> ExpressionError:
+        hint = f"the variables with rows are {', '.join(self.variables)}"
+        return ExpressionError(f'"{name}" is negated: it has no row', span, hint)
 
     def _give_example(self, function: str) -> str:
         fields = self.known.schema

@@ -94,6 +94,10 @@ def test_having_extend_and_select_follow_a_match(tmp_path: Path) -> None:
             "pattern: a -> not b -> c, emit: {x: b.id}, within: 1m",
             '"b" is negated: it has no row',
         ),
+        (
+            "pattern: a -> not b -> c, emit: {x: count(b)}, within: 1m",
+            '"b" is negated: it has no row',
+        ),
         ("pattern: a b, emit: {x: id}", '"id" has a value in each row of the match'),
         ("pattern: a b, emit: {name: a.id}", 'the column "name" is there already'),
         ("pattern: a b, emit: {match_end: a.id}", 'the column "match_end" is there already'),
@@ -128,6 +132,15 @@ def test_having_extend_and_select_follow_a_match(tmp_path: Path) -> None:
 def test_a_mistake_is_reported(tmp_path: Path, match: str, problem: str) -> None:
     problems = said(tmp_path, pipeline(match))
     assert any(problem in each for each in problems), problems
+
+
+def test_a_column_with_a_mistake_of_its_own_is_reported_once(tmp_path: Path) -> None:
+    match = "pattern: a b, define: {b: x > max(x)}, emit: {n: sum(x), m: max(a.x)}"
+    text = pipeline(match).replace(
+        "  s: {from: orders", "  e: {from: orders, extend: {x: nothing}}\n  s: {from: e"
+    )
+    problems = [each for each in said(tmp_path, text) if 'source "orders"' not in each]
+    assert len(problems) == 1 and 'unknown column "nothing"' in problems[0]
 
 
 def test_a_hint_names_the_columns_of_the_input_only(tmp_path: Path) -> None:

@@ -157,7 +157,8 @@ def test_an_empty_value_is_as_none(tmp_path: Path) -> None:
     rule = compiled(tmp_path)
     for empty in ("", " "):
         assert compiled(tmp_path, within=empty, after_match=empty) == rule
-    for nothing in ("", " ", "{}", {}):
+    nothings: tuple[str | dict[str, str], ...] = ("", " ", "{}", {})
+    for nothing in nothings:
         assert compiled(tmp_path, define=nothing, emit=nothing) == rule
 
 

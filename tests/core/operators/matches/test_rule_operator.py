@@ -100,9 +100,10 @@ def test_the_same_rule_again_changes_nothing(tmp_path: Path) -> None:
     trial.rule(5, **PAIR)
     assert trial.advance() == [("x", "r", 1, 6, 6)]
     other = Trial(tmp_path)
-    other.rule(0, **PAIR | {"within": None})
+    texts: dict[str, Any] = {**PAIR}
+    other.rule(0, **texts | {"within": None})
     other.feed(("x", 1, 1), ("x", 2, 6))
-    other.rule(5, **PAIR | {"within": ""})
+    other.rule(5, **texts | {"within": ""})
     assert other.advance() == [("x", "r", 1, 6, 6)] and not other.failed
 
 

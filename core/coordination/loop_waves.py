@@ -116,11 +116,14 @@ class LoopWaves:
     def describe_rows(self) -> str:
         """Describe the round of a table, or how many rows were inside, if any were.
 
+        Rounds over whole tables follow each other without a release, so their number is unknown.
         Rows that were inside when the last wave began came back before its marker.
         """
-        rounds = [held.watermark_us for held in self._held.values() if held.is_round]
-        if rounds:
-            return f"round {max(rounds)} goes on in the loop of {self.loop}"
+        number = max((e.watermark_us for e in self._held.values() if e.is_round), default=None)
+        if number is not None and number <= self._released_us:
+            return f"rounds go on in the loop of {self.loop}"
+        if number is not None:  # 0: the first round has not begun
+            return f"round {number} goes on in the loop of {self.loop}" if number else ""
         rows = self._rows_inside
         return f"{rows} rows go round in the loop of {self.loop}" if rows else ""
 

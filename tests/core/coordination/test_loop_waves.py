@@ -157,3 +157,13 @@ def test_a_loop_over_a_table_is_in_a_round() -> None:
     loop = LoopWaves("ranks", (A,))
     loop.on_time_held(LoopTimeHeld(A, HeldTime(12, is_round=True)), 0.0)
     assert loop.describe_rows() == "round 12 goes on in the loop of ranks"
+
+
+def test_rounds_over_whole_tables_have_no_known_number_once_they_are_released() -> None:
+    held = HeldTime(0, is_round=True)
+    loop = begin(held)
+    bring_back(loop, held)
+    assert loop.describe_rows() == ""
+    begin_next(loop)
+    assert bring_back(loop, held) == [ReleaseLoopTime("tries", (A, B), 0, is_end=False)]
+    assert loop.describe_rows() == "rounds go on in the loop of tries"

@@ -75,6 +75,8 @@ class TableRoundsHead(StatelessOperator):
         """The round that goes on, from 1. Of whole tables: the last one that has begun."""
         self.is_done = progress is not None and bool(progress["is_done"][0])
         """Whether the table of the last round was emitted."""
+        self._has_no_progress = context.is_restored and progress is None
+        """Whether the head had ended before, or begins without its state."""
 
     @property
     def table_rows(self) -> int:
@@ -128,6 +130,8 @@ class TableRoundsHead(StatelessOperator):
         self._entries[ROUND_STATE].rows = pl.DataFrame(progress)
 
     def _count_round(self, changes: int) -> None:
+        if self._has_no_progress and not self.table_rows:
+            return  # a loop that had ended before has no rows, and ends again
         self._counts[ROUNDS] += 1
         self._counts[ROWS_CHANGED] += changes
         self._gauges[ROUND_ROWS_CHANGED] = changes

@@ -223,3 +223,40 @@ def test_a_killed_table_in_rounds_is_shown_and_resumes(tmp_path: Path) -> None:
     ]
     assert {row["page"]: row["rank"] for row in map(json.loads, lines)} == compute_ranks()
     assert len(lines) == len(compute_ranks())
+
+
+BESIDE_A_STREAM = """\
+name: killed
+settings: {checkpoint: {every: 100ms}}
+sources:
+  numbers: {generate: {rows: 5, columns: {n: id}}}
+  others: {generate: {rate: 100/s, columns: {n: id}}}
+steps:
+  table: {iterate: {bulk: numbers, body: next, rounds: 3}}
+  next: {from: table.loop, select: {n: n + 1}}
+sinks:
+  out: {from: table, files: {path: out}}
+  rest: {from: others, files: {path: rest}}
+"""
+
+
+def test_a_loop_that_has_ended_counts_no_round_after_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(BESIDE_A_STREAM)
+    for _ in range(2):
+        process = start(tmp_path, "p.yaml", "--log", "json")
+        assert process.stderr is not None
+        numbers = (json.loads(line).get("number") for line in process.stderr)
+        first = next(number for number in numbers if number)
+        next(number for number in numbers if number and number >= first + 5)
+        command(tmp_path, "stop", "killed")
+        *_, summary = map(json.loads, process.stderr)
+        ended(process)
+        metrics = summary["parts"]["table"]["metrics"]
+        assert (metrics["rounds"], metrics["rows_changed"]) == (3, 6)
+    assert sorted(read_numbers(tmp_path)) == [3, 4, 5, 6, 7]
+
+
+def read_numbers(folder: Path) -> list[int]:
+    """Return the numbers in the files of the sink."""
+    lines = [line for part in (folder / "out").iterdir() for line in part.read_text().splitlines()]
+    return [json.loads(line)["n"] for line in lines]

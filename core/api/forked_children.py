@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _JOB_DESCRIPTORS: set[int] = set()
 _fork_depth = 0
-"""How often this process and its ancestors were forked: os.getpid() takes long for each batch."""
+"""The number of forks up to this process: os.getpid() would be a system call for each batch."""
 
 
 def withhold_descriptor(descriptor: int) -> None:

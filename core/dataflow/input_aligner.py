@@ -69,8 +69,8 @@ class InputAligner:
     """Inputs that wait for a barrier: their next element must not be taken yet."""
     _inputs: list[_Input] = field(default_factory=list)
     _timed_inputs: list[_Input] = field(default_factory=list)
-    _numbers: dict[frozenset[tuple[str, int]], int] = field(default_factory=dict)
-    """The different origins of inputs, numbered."""
+    _distinct_origins: list[frozenset[tuple[str, int]]] = field(default_factory=list)
+    """The different origins of inputs, by number."""
     _parts: dict[int, frozenset[int]] = field(default_factory=dict)
     """By the number of origins, those of which all are among them, as far as it was asked."""
     _watermark_us: int = MIN_WATERMARK_US
@@ -83,8 +83,9 @@ class InputAligner:
 
     def __post_init__(self) -> None:
         own = [frozenset({("", at)}) for at in range(self.input_count)]
-        self._numbers = {each: at for at, each in enumerate(dict.fromkeys(self.origins or own))}
-        self._inputs = [_Input(self._numbers[each]) for each in self.origins or own]
+        self._distinct_origins = list(dict.fromkeys(self.origins or own))
+        numbers = {each: at for at, each in enumerate(self._distinct_origins)}
+        self._inputs = [_Input(numbers[each]) for each in self.origins or own]
         self._timed_inputs = [
             each for at, each in enumerate(self._inputs) if at not in self.timeless_inputs
         ]
@@ -152,9 +153,8 @@ class InputAligner:
     def _find_parts(self, number: int) -> frozenset[int]:
         """Return the numbers of the origins that are all among those of a number."""
         if number not in self._parts:
-            whole = next(each for each, at in self._numbers.items() if at == number)
-            found = (at for part, at in self._numbers.items() if part <= whole)
-            self._parts[number] = frozenset(found)
+            whole, parts = self._distinct_origins[number], enumerate(self._distinct_origins)
+            self._parts[number] = frozenset(at for at, part in parts if part <= whole)
         return self._parts[number]
 
     def _complete_marker(self, loop: str) -> Iterator[Element]:

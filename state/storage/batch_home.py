@@ -66,9 +66,7 @@ class BatchHome:
 
     def revoke(self) -> None:
         """Remove the record: nothing of it was committed."""
-        with translate_os_errors(f"remove {self.record_path}"):
-            self.home.disk.remove(self.record_path)
-            self.home.disk.sync_folder(self.home.checkpoint_folder)
+        self._remove(self.record_path)
 
     def finish(self) -> None:
         """Mark that all output is committed."""
@@ -107,9 +105,7 @@ class BatchHome:
 
     def discard_rounds(self) -> None:
         """Remove the record of the stored rounds: loops begin with the first one."""
-        with translate_os_errors(f"remove {self._rounds_path}"):
-            self.home.disk.remove(self._rounds_path)
-            self.home.disk.sync_folder(self.home.checkpoint_folder)
+        self._remove(self._rounds_path)
 
     @property
     def _rounds_path(self) -> str:
@@ -120,6 +116,11 @@ class BatchHome:
             write_atomically(
                 self.home.disk, path, names.get_temporary_path(path), encode_checksummed(document)
             )
+
+    def _remove(self, path: str) -> None:
+        with translate_os_errors(f"remove {path}"):
+            self.home.disk.remove(path)
+            self.home.disk.sync_folder(self.home.checkpoint_folder)
 
     def _read(self, path: str, form: type) -> Document | None:
         disk = self.home.disk

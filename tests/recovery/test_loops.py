@@ -93,10 +93,15 @@ def start_slowly(folder: Path) -> subprocess.Popen[str]:
     """Run the job over rows that come for a minute, until the first ones go round."""
     (folder / "p.yaml").write_text(PIPELINE.replace(f"rows: {ROWS}", f"rows: {ROWS}, rate: 5/s"))
     (folder / "wait.py").write_text(WAIT)
+    return start_to_checkpoint(folder, 10)
+
+
+def start_to_checkpoint(folder: Path, number: int) -> subprocess.Popen[str]:
+    """Run the job until it has taken that checkpoint."""
     process = start(folder, "p.yaml", "--log", "json")
     assert process.stderr is not None
     for line in process.stderr:
-        if json.loads(line).get("number", 0) >= 10:
+        if json.loads(line).get("number", 0) >= number:
             break
     return process
 
@@ -160,11 +165,8 @@ sinks:
 
 def test_a_loop_that_never_ends_is_stopped_and_named_in_the_summary(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(ENDLESS)
-    process = start(tmp_path, "p.yaml", "--log", "json")
+    process = start_to_checkpoint(tmp_path, 3)
     assert process.stderr is not None
-    for line in process.stderr:
-        if json.loads(line).get("number", 0) >= 3:
-            break
     command(tmp_path, "stop", "killed")
     *_, summary = map(json.loads, process.stderr)
     ended(process)
@@ -205,11 +207,7 @@ def compute_ranks() -> dict[int, int]:
 
 def test_a_killed_table_in_rounds_is_shown_and_resumes(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(RANKING)
-    process = start(tmp_path, "p.yaml", "--log", "json")
-    assert process.stderr is not None
-    for line in process.stderr:
-        if json.loads(line).get("number", 0) >= 10:
-            break
+    process = start_to_checkpoint(tmp_path, 10)
     process.kill()
     ended(process)
     shown = command(tmp_path, "state", "show", "killed", "ranks")

@@ -25,7 +25,7 @@ from headrace.core.expressions.typed import (
 from headrace.core.operators.matches.match_rows import MatchedRowColumns
 from headrace.core.operators.matches.value_closures import ValueFunction, build_value_function
 from headrace.core.operators.matches.value_folds import ValueFold, build_value_fold
-from headrace.core.patterns.runs import History, Row
+from headrace.core.patterns.runs import History, Row, list_rows
 from headrace.core.plan.nodes import Match, MatchCondition
 from headrace.core.plan.nodes.matches import find_filter_variable
 
@@ -186,13 +186,8 @@ def _fold_values(
     history: History | None,
     row: Row,
 ) -> Any:
-    values = list[Any]()
-    while history is not None:
-        history, position, matched = history
-        if position in positions:
-            values.append(read(None, matched))
-    values.reverse()
-    return fold(values)
+    found = list_rows(history)
+    return fold([read(None, matched) for position, matched in found if position in positions])
 
 
 class _FrameTest:

@@ -68,7 +68,8 @@ def check_cycles(
         report.subject = format_subject(step)
         shown = " from ".join((*cycle, cycle[0]))
         message = f"steps read each other in a cycle: {shown}"
-        report.add(message, step.keys_at["from"].locate(), "start from a source")
+        hint = "start from a source; rows go round through a step with iterate, the head of a loop"
+        report.add(message, step.keys_at["from"].locate(), hint)
     return cycles
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from headrace.core.errors.problems import find_nearest_name
 from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.text import Text
+from headrace.core.plan import nodes
 from headrace.core.plan.columns import PlanProblems
 from headrace.core.plan.nodes import PlanPart, Sink, Source
 from headrace.core.plan.unbounded_state import find_reached_streams
@@ -144,6 +145,8 @@ def report_unknown_stream(
     siblings = tuple(stream for stream in streams if stream.startswith(f"{step}."))
     if step != name and step in streams and siblings:
         hint = f'did you mean "{near}"?' if (near := find_nearest_name(name, siblings)) else ""
+        if name == nodes.name_over_stream(step) and nodes.name_loop_stream(step) in siblings:
+            hint = "it is there with max_rounds, for rows that have gone round so often"
         message = f'"{step}" has no output "{name.removeprefix(f"{step}.")}"'
         report.add(message, name.locate(), hint or f"it has {', '.join(siblings)}")
         return (step, *siblings)

@@ -166,7 +166,7 @@ sinks:
 """,
     ) == [
         '10: step "a": steps read each other in a cycle: a from c from b from a'
-        " [start from a source]",
+        " [start from a source; rows go round through a step with iterate, the head of a loop]",
     ]
 
 

@@ -222,6 +222,12 @@ def test_explain_draws_the_way_back(tmp_path: Path) -> None:
             "[the first step inside is one with from: tries.workset; body names the last one",
         ),
         (
+            LOOP,
+            f"  once: {ONCE}\n  often: {{from: tries.over, where: id > 1}}\n",
+            '"tries" has no output "over" '
+            "[it is there with max_rounds, for rows that have gone round so often]",
+        ),
+        (
             DELTA,
             "  once: {from: tries.loop, select: {id: id, at: at}}\n",
             '"tries" has no output "loop" [did you mean "tries.solution"?]',

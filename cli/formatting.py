@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from headrace.core.api.user_metrics import RoundFigures
 
 MAX_LISTED_SPLITS = 3
 """The most splits of a source that are listed one by one."""
@@ -62,6 +65,32 @@ def format_metrics(part: str, metrics: Mapping[str, float]) -> str:
     'metrics of ranks: rounds 57, round_seconds 0.25'
     """
     return f"metrics of {part}: {', '.join(f'{name} {value:,}' for name, value in metrics.items())}"
+
+
+def format_rounds(part: str, rounds: Sequence[RoundFigures]) -> Iterator[str]:
+    """Format the rounds of a loop as a table, with the number of those that are not listed.
+
+    >>> from headrace.core.api.user_metrics import RoundFigures
+    >>> rounds = [RoundFigures(1, 1_040, 0.5), RoundFigures(2, 8, 0.25), RoundFigures(9, 0, 0.125)]
+    >>> for line in format_rounds("ranks", rounds):
+    ...     print(line)
+    rounds of ranks  rows changed  seconds
+                  1         1,040    0.500
+                  2             8    0.250
+             6 more
+                  9             0    0.125
+    """
+    if not rounds:
+        return
+    rows = [(f"rounds of {part}", "rows changed", "seconds")]
+    before = rounds[0].number - 1
+    for each in rounds:
+        if missing := each.number - before - 1:
+            rows.append((f"{missing:,} more", "", ""))
+        changed = "" if each.rows_changed is None else f"{each.rows_changed:,}"
+        rows.append((f"{each.number:,}", changed, f"{each.seconds:,.3f}"))
+        before = each.number
+    yield from align_columns(rows, left=())
 
 
 def describe_progress(splits: Sequence[SplitProgress]) -> str:

@@ -177,6 +177,12 @@ class JsonReport:
                 resumable = {"checkpoint": outcome.checkpoint, "drained": outcome.is_drained}
             if look.endless_loops:
                 resumable["findings"] = [each.to_document() for each in look.endless_loops]
+            if rounds := {
+                part.name: metrics.list_rounds()
+                for part in look.parts
+                if (metrics := part.counts.metrics).rounds
+            }:
+                resumable["rounds"] = rounds
             self._write_event("summary", status=ended, **resumable, **build_progress_document(look))
 
     def report_batch_done(self, done: BatchResult) -> None:

@@ -16,7 +16,7 @@ from headrace.cli.batch.batch_report import (
 )
 from headrace.cli.errors import save_bug_report
 from headrace.cli.findings_text import format_findings
-from headrace.cli.formatting import align_columns, format_latency, format_metrics
+from headrace.cli.formatting import align_columns, format_latency, format_metrics, format_rounds
 from headrace.cli.pipeline_file import paint_problem
 from headrace.cli.run_progress import JobProgress, PartProgress
 from headrace.core.api.splits import Failure
@@ -390,6 +390,7 @@ def format_summary(outcome: JobOutcome, look: JobProgress) -> Iterable[str]:
     for part in look.parts:
         if metrics := part.counts.metrics.list_all():
             yield format_metrics(part.name, metrics)
+        yield from format_rounds(part.name, part.counts.metrics.rounds)
         for source, latency in part.counts.summarize_latencies().items():
             yield format_latency(source, part.name, latency.to_document())
     if look.endless_loops:

@@ -12,6 +12,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from headrace.core.api.user_metrics import MetricValues
     from headrace.core.spark.sources import SourceCounts
     from headrace.core.spark.spark_jobs import SparkStage
 
@@ -51,7 +52,7 @@ class BatchResult:
     seconds: float
     source_counts: Mapping[str, SourceCounts]
     sink_rows: Mapping[str, int]
-    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValues] = field(default_factory=dict)
     """The metrics of loops, by step."""
 
     @property
@@ -119,12 +120,13 @@ def build_batch_document(look: BatchProgress) -> Mapping[str, object]:
 
 def format_batch_summary(done: BatchResult) -> Iterable[str]:
     """Format the result: one row per source and sink, and a total."""
-    from headrace.cli.formatting import align_columns, format_metrics
+    from headrace.cli.formatting import align_columns, format_metrics, format_rounds
 
     rows = [(name, *(f"{number:,}" for number in numbers)) for name, *numbers in done.list_parts()]
     yield from align_columns([("", "rows in", "rows out", "bad"), *rows])
     for name, metrics in done.metrics.items():
-        yield format_metrics(name, metrics)
+        yield format_metrics(name, metrics.list_all())
+        yield from format_rounds(name, metrics.rounds)
     rate = f"{done.rows_in / max(done.seconds, 1e-9):,.0f} rows/s"
     yield f"done in {done.seconds:.1f} s: {format_count(done.rows_in, 'row')} in, {rate}"
 
@@ -135,12 +137,14 @@ def build_batch_summary(done: BatchResult) -> Mapping[str, object]:
         name: {"rows_in": rows_in, "rows_out": rows_out, "bad": bad}
         for name, rows_in, rows_out, bad in done.list_parts()
     }
-    metrics = {"metrics": done.metrics} if done.metrics else {}
+    metrics = {name: each.list_all() for name, each in done.metrics.items()}
+    rounds = {name: each.list_rounds() for name, each in done.metrics.items() if each.rounds}
     return {
         "seconds": round(done.seconds, 3),
         "rows_in": done.rows_in,
         "rows_out": done.rows_out,
         "bad": sum(bad for _, bad in done.source_counts.values()),
         "parts": parts,
-        **metrics,
+        **({"metrics": metrics} if metrics else {}),
+        **({"rounds": rounds} if rounds else {}),
     }

@@ -1,5 +1,7 @@
 """Counters and gauges of user code: the `metrics` of a `process` class, and their values.
 
+The figures of loops are reported with them: counters, gauges, and a list of rounds.
+
 The values are part of the state of a step: a checkpoint has them, and a restart continues from
 there, so that a row is counted once. The values of all subtasks are added up for reports.
 
@@ -23,19 +25,47 @@ MAX_METRICS = 100
 NAME_PATTERN = compile_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
+LISTED_ROUNDS = 5
+"""The first and the last rounds of a loop that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFigures:
+    """The figures of a round of a loop over a table."""
+
+    number: int
+    rows_changed: int | None
+    """The rows that the round added and removed; None: not counted."""
+    seconds: float
+
+    def to_document(self) -> Mapping[str, Any]:
+        """Return the figures as plain data."""
+        changed = {} if self.rows_changed is None else {"rows_changed": self.rows_changed}
+        return {"round": self.number, **changed, "seconds": self.seconds}
+
+
 @dataclass(slots=True)
 class MetricValues:
     """The values of the counters and gauges of a class, by name."""
 
     counters: dict[str, int] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
+    rounds: list[RoundFigures] = field(default_factory=list)
+    """The first and the last rounds of a loop since the start of the attempt. They are not part
+    of the state."""
 
     def __bool__(self) -> bool:
         return bool(self.counters or self.gauges)
 
     def copy(self) -> MetricValues:
         """Return a copy that does not change."""
-        return MetricValues(dict(self.counters), dict(self.gauges))
+        return MetricValues(dict(self.counters), dict(self.gauges), [*self.rounds])
+
+    def record_round(self, figures: RoundFigures) -> None:
+        """Add a round that has ended, and forget one in the middle if there are too many."""
+        self.rounds.append(figures)
+        if len(self.rounds) > 2 * LISTED_ROUNDS:
+            del self.rounds[LISTED_ROUNDS]
 
     def assign(self, values: MetricValues) -> None:
         """Take over values, in the same dictionaries, which counters and gauges refer to."""
@@ -46,6 +76,10 @@ class MetricValues:
     def list_all(self) -> dict[str, float]:
         """Return counters and gauges by name: no name is used for both."""
         return {**self.counters, **self.gauges}
+
+    def list_rounds(self) -> list[Mapping[str, Any]]:
+        """Return the rounds as plain data."""
+        return [figures.to_document() for figures in self.rounds]
 
     def to_document(self) -> Mapping[str, Any]:
         """Return the values as plain data."""
@@ -61,7 +95,7 @@ def add_values(each: Iterable[MetricValues]) -> MetricValues:
     """Add up values by name.
 
     >>> add_values([MetricValues({"seen": 2}), MetricValues({"seen": 1}, {"open": 0.5})])
-    MetricValues(counters={'seen': 3}, gauges={'open': 0.5})
+    MetricValues(counters={'seen': 3}, gauges={'open': 0.5}, rounds=[])
     """
     total = MetricValues()
     for values in each:
@@ -69,6 +103,7 @@ def add_values(each: Iterable[MetricValues]) -> MetricValues:
             total.counters[name] = total.counters.get(name, 0) + count
         for name, value in values.gauges.items():
             total.gauges[name] = total.gauges.get(name, 0) + value
+        total.rounds += values.rounds
     return total
 
 

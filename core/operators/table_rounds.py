@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.state import Redistribution
+from headrace.core.api.user_metrics import RoundFigures
 from headrace.core.errors.rendering import format_size
 from headrace.core.operators.changelog.weighted_rows import get_weights, merge_rows, repeat_rows
 from headrace.core.operators.keyed_context import KeyedContext
@@ -59,10 +60,9 @@ class TableRoundsHead(StatelessOperator):
             name: context.state.open_entries(name, Redistribution.LIST)
             for name in (*self.table_names, ROUND_STATE)
         }
-        metrics = context.state.counters.metrics
-        self._counts, self._gauges = metrics.counters, metrics.gauges
+        self._metrics = context.state.counters.metrics
         for counter in (ROUNDS, ROWS_CHANGED):
-            self._counts.setdefault(counter, 0)
+            self._metrics.counters.setdefault(counter, 0)
         restored = {name: self._entries[name].rows for name in self.table_names}
         self._tables = {n: [] if rows is None else [rows] for n, rows in restored.items()}
         """The rows of each table, in parts that are yet to be merged."""
@@ -132,10 +132,12 @@ class TableRoundsHead(StatelessOperator):
     def _count_round(self, changes: int) -> None:
         if self._has_no_progress and not self.table_rows:
             return  # a loop that had ended before has no rows, and ends again
-        self._counts[ROUNDS] += 1
-        self._counts[ROWS_CHANGED] += changes
-        self._gauges[ROUND_ROWS_CHANGED] = changes
-        self._gauges[ROUND_SECONDS] = round((self._now_us() - self._round_began_us) / 1e6, 3)
+        counters, gauges = self._metrics.counters, self._metrics.gauges
+        counters[ROUNDS] += 1
+        counters[ROWS_CHANGED] += changes
+        seconds = round((self._now_us() - self._round_began_us) / 1e6, 3)
+        gauges |= {ROUND_ROWS_CHANGED: changes, ROUND_SECONDS: seconds}
+        self._metrics.record_round(RoundFigures(self.round, changes, seconds))
 
     def _is_last_round(self, changes: int) -> bool:
         return self.round >= self._table.count or not changes

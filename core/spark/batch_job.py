@@ -48,6 +48,8 @@ from headrace.core.worker.connectors import OpenConnectors, open_connectors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.core.api.user_metrics import MetricValues
+
 
 LineSink = Callable[[str], None]
 
@@ -60,7 +62,7 @@ class BatchOutcome:
     """Rows written to each sink."""
     source_counts: Mapping[str, SourceCounts] = field(default_factory=dict)
     """Rows and bad records of each source."""
-    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValues] = field(default_factory=dict)
     """The metrics of loops, by step."""
 
 
@@ -254,7 +256,7 @@ class _SinkPass:
     run_context: RunContext
     print_status: _PrintStatus
     checkpoints: LoopCheckpoints
-    metrics: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    metrics: dict[str, MetricValues] = field(default_factory=dict)
     """The metrics of loops, by step."""
 
     def write_sinks(self, to_read: Mapping[str, SourceInput]) -> dict[str, PreparedOutput]:

@@ -51,6 +51,7 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.core.api.user_metrics import MetricValues
     from headrace.core.spark.loop_checkpoints import LoopCheckpoints
 
 
@@ -65,7 +66,7 @@ class DataFrameBuilder:
     """The input of each source, by name."""
     checkpoints: LoopCheckpoints | None = None
     """The stored rounds of loops; None: nothing may run, and of a loop there is only one round."""
-    metrics: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    metrics: dict[str, MetricValues] = field(default_factory=dict)
     """The metrics of loops, by step."""
     streams: dict[str, StreamFrame] = field(default_factory=dict)
     _reader_counts: Counter[str] = field(init=False)

@@ -27,9 +27,10 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
+from headrace.core.api.user_metrics import MetricValues, RoundFigures
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.expressions import TypedExpression, type_expression
-from headrace.core.operators.table_rounds import ROUNDS
+from headrace.core.operators.table_rounds import ROUND_ROWS_CHANGED, ROUND_SECONDS, ROUNDS
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.spark.columns import quote_column, stream_columns
@@ -47,8 +48,6 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROUND_SECONDS = "round_seconds"
-"""The metric of a head with the duration of the last round."""
 LEAVES, OVER, INSIDE, ROWS = "leaves", "over", "else", "rows"
 UNITED_ROUNDS = 20
 """The rounds after which the rows that have left are stored as one table."""
@@ -66,8 +65,8 @@ class LoopRounds(ABC):
     context: ExecutorContext
     streams: MutableMapping[str, StreamFrame]
     build_step: Callable[[nodes.Step], None]
-    metrics: dict[str, float] = field(default_factory=dict)
-    """The number of the last round, and the seconds that it took."""
+    metrics: MetricValues = field(default_factory=MetricValues)
+    """The number of rounds, and the figures of the last one."""
 
     @abstractmethod
     def run(self, entered: DataFrame, checkpoints: LoopCheckpoints) -> None:
@@ -83,7 +82,13 @@ class LoopRounds(ABC):
         began_s = time.monotonic()
         spark.sparkContext.setJobDescription(f"loop {self.head.name}, round {number}")
         yield
-        self.metrics |= {ROUNDS: number, ROUND_SECONDS: round(time.monotonic() - began_s, 3)}
+        counters, gauges = self.metrics.counters, self.metrics.gauges
+        counters[ROUNDS] = number
+        gauges[ROUND_SECONDS] = seconds = round(time.monotonic() - began_s, 3)
+        if self.loop.table is not None:
+            changed = gauges.get(ROUND_ROWS_CHANGED)
+            count = None if changed is None else int(changed)
+            self.metrics.record_round(RoundFigures(number, count, seconds))
 
     def _build_body(self) -> None:
         for step in self.body.values():

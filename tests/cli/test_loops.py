@@ -43,6 +43,10 @@ def test_a_ranking_is_computed_in_rounds(headrace: Headrace) -> None:
         ranks = {row["page"]: row["rank"] for row in map(json.loads, ran.out.split())}
         assert ranks == {3: 150000, 4: 150000, 1: 1519608, 2: 1569166, 0: 1611208}
         assert "metrics of ranks: rounds 57, rows_changed 232, " in ran.err
+        table = ran.err.partition("rounds of ranks  rows changed  seconds\n")[2].splitlines()
+        assert [line.split()[0] for line in table[:11]] == "1 2 3 4 5 47 53 54 55 56 57".split()
+        assert [line.split()[1] for line in table[:2]] == ["8", "4"]
+        assert table[5].split() == ["47", "more"]
 
 
 def test_a_graph_is_contracted_to_one_place_for_each_component(headrace: Headrace) -> None:

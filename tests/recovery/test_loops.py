@@ -240,7 +240,7 @@ sinks:
 
 def test_a_loop_that_has_ended_counts_no_round_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(BESIDE_A_STREAM)
-    for _ in range(2):
+    for listed in ([1, 2, 3], []):
         process = start(tmp_path, "p.yaml", "--log", "json")
         assert process.stderr is not None
         numbers = (json.loads(line).get("number") for line in process.stderr)
@@ -251,6 +251,9 @@ def test_a_loop_that_has_ended_counts_no_round_after_a_restart(tmp_path: Path) -
         ended(process)
         metrics = summary["parts"]["table"]["metrics"]
         assert (metrics["rounds"], metrics["rows_changed"]) == (3, 6)
+        rounds = summary.get("rounds", {}).get("table", [])
+        assert [each["round"] for each in rounds] == listed
+        assert sum(each["rows_changed"] for each in rounds) == (6 if listed else 0)
     assert sorted(read_numbers(tmp_path)) == [3, 4, 5, 6, 7]
 
 

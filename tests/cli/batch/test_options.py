@@ -18,6 +18,7 @@ from headrace.cli.batch.batch_report import (
 from headrace.cli.batch.options import REJECTED_OPTIONS
 from headrace.cli.run_json import JsonReport
 from headrace.cli.run_text import TextReport
+from headrace.core.api.user_metrics import MetricValues, RoundFigures
 from headrace.core.spark.sources import SourceCounts
 from headrace.core.spark.spark_jobs import SparkStage
 from tests.support.cli.command_line import Headrace
@@ -111,16 +112,26 @@ def test_a_table_tells_of_all_stages() -> None:
 
 
 def test_lines_and_objects_tell_the_same_of_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    done = BatchResult(3.21, {"ids": SourceCounts(1199, 1)}, {"out": 1200, "late": 0})
+    rounds = [RoundFigures(1, 12, 0.5), RoundFigures(2, None, 0.25)]
+    metrics = {"ranks": MetricValues({"rounds": 2}, {"round_seconds": 0.25}, rounds)}
+    counts = {"ids": SourceCounts(1199, 1)}
+    done = BatchResult(3.21, counts, {"out": 1200, "late": 0}, metrics)
     TextReport("p.yaml", quiet=False).report_batch_done(done)
     assert capsys.readouterr().err.splitlines() == [
         "      rows in  rows out  bad",
         "ids     1,200     1,199    1",
         "out     1,200     1,200    0",
         "late        0         0    0",
+        "metrics of ranks: rounds 2, round_seconds 0.25",
+        "rounds of ranks  rows changed  seconds",
+        "              1            12    0.500",
+        "              2                  0.250",
         "done in 3.2 s: 1,200 rows in, 374 rows/s",
     ]
     JsonReport("p.yaml", quiet=False).report_batch_done(done)
     told = json.loads(capsys.readouterr().err)
     assert (told["status"], told["rows_out"], told["bad"]) == ("done", 1200, 1)
     assert told["parts"]["ids"] == {"rows_in": 1200, "rows_out": 1199, "bad": 1}
+    assert told["metrics"] == {"ranks": {"rounds": 2, "round_seconds": 0.25}}
+    first = {"round": 1, "rows_changed": 12, "seconds": 0.5}
+    assert told["rounds"] == {"ranks": [first, {"round": 2, "seconds": 0.25}]}

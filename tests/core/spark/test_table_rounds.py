@@ -125,8 +125,10 @@ def test_the_hops_are_those_of_a_loop_in_python(
     wanted = count_hops(rounds)
     stream(config)
     assert sorted(read_columns(tmp_path / "out", node, "hops")) == wanted
-    batch(spark, config)
+    outcome = batch(spark, config)
     assert sorted(read_columns(tmp_path / "out", node, "hops")) == wanted
+    listed = outcome.metrics["hops"].rounds
+    assert [each.number for each in listed] == [*range(1, rounds + 1)]
 
 
 NULL_KEYS = """

@@ -7,6 +7,8 @@ Spark SQL reads text in double quotes as a string, where standard SQL reads the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
+from typing import TypeAlias
 
 from headrace.core.expressions.parsing.syntax_tree import (
     CallNode,
@@ -15,7 +17,8 @@ from headrace.core.expressions.parsing.syntax_tree import (
     TypedText,
     child_nodes,
 )
-from headrace.core.expressions.typed import Span
+from headrace.core.expressions.signature import evaluate_constant
+from headrace.core.expressions.typed import FunctionCall, Span, TypedExpression, find_inputs
 from headrace.core.types.data_types import STRING, Schema, quote_name
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -26,6 +29,9 @@ CONDITIONS = frozenset(
 
 CONSTANT_MESSAGE = "only constants are compared here, so this is the same for every row"
 QUOTES_HINT = "text in double quotes is a string: a column is its plain name, or in back quotes"
+
+Truth: TypeAlias = bool | None
+"""The result of a condition for a row; None: null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +67,25 @@ def _explain_condition(text: str, call: CallNode, schema: Schema) -> ConstantCon
         if str(each.value) in schema:
             return ConstantCondition(each.span, f"write {quote_name(str(each.value))}")
     return ConstantCondition(call.span, QUOTES_HINT if quoted else "")
+
+
+def find_results(condition: TypedExpression) -> frozenset[Truth]:
+    """Return the results that a condition that cannot fail may have, by the constants in it."""
+    match condition:
+        case _ if not find_inputs(condition):
+            value = evaluate_constant(condition).value
+            return frozenset((None if value is None else bool(value),))
+        case FunctionCall(function="not", arguments=(one,)):
+            return frozenset(None if each is None else not each for each in find_results(one))
+        case FunctionCall(function="and" | "or" as name, arguments=arguments):
+            decisive = name == "or"
+            pairs = product(*map(find_results, arguments))
+            return frozenset(_connect(decisive, pair) for pair in pairs)
+    return frozenset((True, False, None))
+
+
+def _connect(decisive: bool, each: tuple[Truth, ...]) -> Truth:
+    """Return the result of `and` or `or`, of which one result decides."""
+    if decisive in each:
+        return decisive
+    return None if None in each else not decisive

@@ -24,6 +24,7 @@ from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.changelog import describe_kind
 from headrace.core.plan.columns import KnownColumns, PlanProblems, type_condition
+from headrace.core.plan.constant_conditions import find_results
 from headrace.core.plan.conversions import ConversionSteps
 from headrace.core.plan.document_checks import format_subject
 from headrace.core.plan.loop_bodies import find_steps_between, list_loops
@@ -60,12 +61,8 @@ def build_loop(
             columns.append(Column(nodes.ROUNDS_COLUMN, BIGINT))
     known = replace(known, schema=Schema(tuple(columns)), has_row_place=False)
     until = None if iterate.until is None else _type_until(iterate, iterate.until, known, report)
-    if until is not None and iterate.until is not None and is_fallible(until):
-        hint = "compute it in a step inside, whose on_error applies to the row"
-        report.add("iterate.until: it may fail for a row", iterate.until.locate(), hint)
-    if until is not None and iterate.until is not None and not find_inputs(until):
-        message = "iterate.until: it is the same for every row: they leave at once, or never"
-        report.add(message, iterate.until.locate(), "compare a column, as in until: n > 10")
+    if until is not None and iterate.until is not None:
+        _check_until(until, iterate.until, report)
     loop = nodes.Loop(
         until,
         "" if iterate.until is None else iterate.until.printable,
@@ -76,6 +73,18 @@ def build_loop(
         iterate.watermark == "pass",
     )
     return known, loop
+
+
+def _check_until(until: TypedExpression, text: Text, report: PlanProblems) -> None:
+    """Report a condition that may fail, is never true, or is true for every row."""
+    if is_fallible(until):
+        hint = "compute it in a step inside, whose on_error applies to the row"
+        report.add("iterate.until: it may fail for a row", text.locate(), hint)
+        return
+    results = find_results(until)
+    if True not in results or len(results) == 1:
+        message = "iterate.until: it is the same for every row: they leave at once, or never"
+        report.add(message, text.locate(), "compare a column, as in until: n > 10")
 
 
 def _check_delta_columns(

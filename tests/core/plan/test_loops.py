@@ -73,6 +73,14 @@ def test_a_delta_iteration_sends_its_two_tables_into_the_loop(tmp_path: Path) ->
     assert "once@retract replaces rows of the solution by id, 3 rounds at most" in explain(plan)
 
 
+@pytest.mark.parametrize(
+    "until", ["id > 3 and true", "id > 3 or null", "not (id > 3 and null)", "id > 3 or 1 > 2"]
+)
+def test_constants_in_until_may_leave_it_to_the_row(tmp_path: Path, until: str) -> None:
+    plan = plan_of(tmp_path, over_plain(f"from: plain, until: {until}, feedback: once"))
+    assert [*find_loop_bodies(plan)] == ["tries"]
+
+
 def test_explain_draws_the_way_back(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, over_plain(LOOP))
     text = explain(plan)
@@ -134,6 +142,21 @@ def test_explain_draws_the_way_back(tmp_path: Path) -> None:
             f"  once: {ONCE}\n",
             "iterate.until: it is the same for every row: they leave at once, or never "
             "[compare a column, as in until: n > 10]",
+        ),
+        *(
+            (
+                f"from: plain, until: {until}, feedback: once",
+                f"  once: {ONCE}\n",
+                "iterate.until: it is the same for every row: they leave at once, or never "
+                "[compare a column, as in until: n > 10]",
+            )
+            for until in (
+                "id > 3 and false",
+                "id > 3 and null",
+                "id > 3 and 1 > 2",
+                "not (id > 3 or true)",
+                "id > 3 or not false",
+            )
         ),
         (
             "from: plain, until: raise_error('no') is null, feedback: once",

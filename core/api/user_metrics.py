@@ -107,6 +107,18 @@ def add_values(each: Iterable[MetricValues]) -> MetricValues:
     return total
 
 
+def continue_values(before: MetricValues, now: MetricValues) -> MetricValues:
+    """Add counters to those before a restart; gauges that were set since then replace earlier ones.
+
+    >>> before = MetricValues({"seen": 2}, {"open": 4, "held": 1})
+    >>> continue_values(before, MetricValues({"seen": 1}, {"open": 3}))
+    MetricValues(counters={'seen': 3}, gauges={'open': 3, 'held': 1}, rounds=[])
+    """
+    total = add_values((before, now))
+    total.gauges |= now.gauges
+    return total
+
+
 class Counter:
     """A number that only grows. It is the same through restarts: each row is counted once."""
 
@@ -166,8 +178,7 @@ class Metrics:
     def _restore(self, restored: MetricValues) -> MetricValues:
         """Continue from restored values, and return the values, which change from then on."""
         known = self._values.copy()
-        self._values.assign(add_values([MetricValues(restored.counters), known]))
-        self._values.gauges.update({**restored.gauges, **known.gauges})
+        self._values.assign(continue_values(restored, known))
         return self._values
 
     def _check_name(self, name: str, others: Mapping[str, object], kind: str) -> None:

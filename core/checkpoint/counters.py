@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from headrace.core.api.user_metrics import MetricValues, add_values
+from headrace.core.api.user_metrics import MetricValues, add_values, continue_values
 from headrace.core.coordination.messages import Snapshot
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -77,7 +77,7 @@ def add_snapshots(before: JobCounters, snapshots: Iterable[Snapshot]) -> JobCoun
 
     A stored state has its own counts of late and unfilled rows, and its metrics.
     """
-    parts, failed = dict(before.parts), dict(before.failed_rows)
+    counted_parts, failed = dict[str, PartCounters](), dict(before.failed_rows)
     for snapshot in snapshots:
         counted: Any = snapshot.counts or {"parts": {}, "failed": {}, "windows": {}}
         for name, three in counted["parts"].items():
@@ -86,9 +86,14 @@ def add_snapshots(before: JobCounters, snapshots: Iterable[Snapshot]) -> JobCoun
                 two = counted["windows"].get(name, (0, 0))
                 metrics = counted.get("metrics", {}).get(name)
             counters = _parse_counters((*three, *two), metrics)
-            parts[name] = _add_counters(parts.get(name, PartCounters()), counters)
+            counted_parts[name] = _add_counters(counted_parts.get(name, PartCounters()), counters)
         for step, count in counted["failed"].items():
             failed[step] = max(failed.get(step, 0), count)
+    parts = dict(before.parts)
+    for name, counters in counted_parts.items():
+        earlier = parts.get(name, PartCounters())
+        metrics = continue_values(earlier.metrics, counters.metrics)
+        parts[name] = replace(_add_counters(earlier, counters), metrics=metrics)
     return JobCounters(parts, failed)
 
 

@@ -152,7 +152,7 @@ def build_manifest(
             if isinstance(part, nodes.Sink)
         },
         "counts": add_snapshots(
-            before, (*keep.earlier_snapshots, *keep.snapshots.values())
+            add_snapshots(before, keep.earlier_snapshots), keep.snapshots.values()
         ).to_document(),
     }
 

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 
 from headrace.core.api.splits import SubtaskId
 from headrace.core.api.state_sizes import StateSize
-from headrace.core.api.user_metrics import MetricValues, add_values
+from headrace.core.api.user_metrics import MetricValues, add_values, continue_values
 from headrace.core.checkpoint.counters import JobCounters, PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
 from headrace.core.dataflow.latency import LatencySummary, summarize_latencies
@@ -73,6 +73,9 @@ def sum_part_counts(
             _add_subtask(counts, subtask, plan)
         for step, lookup in report.lookups.items():
             _add_lookup(counts[step], lookup)
+    for name, earlier in before.parts.items():
+        if name in counts:
+            counts[name].metrics = continue_values(earlier.metrics, counts[name].metrics)
     return counts
 
 
@@ -103,7 +106,6 @@ def _add_subtask(
 def _restore_counts(before: PartCounters) -> PartCounts:
     counts = PartCounts(before.rows_in, before.rows_out, before.bad_rows)
     counts.late_rows, counts.unfilled_rows = before.late_rows or None, before.unfilled_rows or None
-    counts.metrics = before.metrics
     return counts
 
 

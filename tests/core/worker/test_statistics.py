@@ -10,6 +10,7 @@ from pathlib import Path
 from headrace.connectors.memory import InMemoryData, MemoryEvent
 from headrace.connectors.memory_lookup import LookupTableData
 from headrace.core.api.kernel_executor import KernelExecutor
+from headrace.core.api.user_metrics import MetricValues
 from headrace.core.checkpoint.counters import JobCounters, PartCounters
 from headrace.core.checkpoint.history import CheckpointPauses
 from headrace.core.dataflow.channel import ChannelBounds
@@ -89,6 +90,20 @@ def test_the_subtasks_of_two_workers_count_like_those_of_one(tmp_path: Path) -> 
         WorkerReport(report.subtasks[3:], {"named": LookupStatistics(1, 0, shared.calls, 0, 0)}),
     ]
     assert sum_part_counts(plan, halves, before) == whole
+
+
+def test_gauges_replace_those_before_a_restart(tmp_path: Path) -> None:
+    plan, (report,) = reports_of(tmp_path, 5.0)
+    gauged = MetricValues({"seen": 1}, {"open": 4})
+    subtasks = [
+        replace(each, parts={"n": replace(each.parts["n"], metrics=gauged)})
+        for each in report.subtasks
+        if "n" in each.parts
+    ]
+    assert len(subtasks) == 2
+    earlier = PartCounters(metrics=MetricValues({"seen": 5}, {"open": 9, "held": 1}))
+    counts = sum_part_counts(plan, [WorkerReport(tuple(subtasks))], JobCounters({"n": earlier}))
+    assert counts["n"].metrics == MetricValues({"seen": 7}, {"open": 8, "held": 1})
 
 
 def test_the_slowest_subtask_of_a_part_sets_its_watermark(tmp_path: Path) -> None:

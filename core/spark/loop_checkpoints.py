@@ -42,6 +42,9 @@ class StoredRound:
 
     number: int
     tables: Mapping[str, DataFrame]
+    rows_changed: int | None = None
+    """The rows that the rounds so far have added or removed; None: they are not counted, or the
+    round was stored before they were."""
 
 
 @dataclass(slots=True)
@@ -91,7 +94,8 @@ class LoopCheckpoints:
         self.report(f"loop {head} resumes after round {number}, which an earlier run has stored")
         # The files are removed when a later round is stored.
         tables = {name: self.spark.read.parquet(f"{path}/{name}") for name in record["tables"]}
-        return StoredRound(number, {n: rows.localCheckpoint() for n, rows in tables.items()})
+        restored = {n: rows.localCheckpoint() for n, rows in tables.items()}
+        return StoredRound(number, restored, record.get("rows_changed"))
 
     @property
     def is_due(self) -> bool:
@@ -112,6 +116,7 @@ class LoopCheckpoints:
             "path": path,
             "tables": list(round.tables),
             "bytes": self._measure(path),
+            "rows_changed": round.rows_changed,
         }
         failpoints.failpoint("loop.written")
         self.log.record_rounds({"fingerprint": self._fingerprint, "loops": self._loops})

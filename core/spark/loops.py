@@ -12,16 +12,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -30,7 +21,12 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.user_metrics import MetricValues, RoundFigures
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.expressions import TypedExpression, type_expression
-from headrace.core.operators.table_rounds import ROUND_ROWS_CHANGED, ROUND_SECONDS, ROUNDS
+from headrace.core.operators.table_rounds import (
+    ROUND_ROWS_CHANGED,
+    ROUND_SECONDS,
+    ROUNDS,
+    ROWS_CHANGED,
+)
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.spark.columns import quote_column, stream_columns
@@ -67,6 +63,7 @@ class LoopRounds(ABC):
     build_step: Callable[[nodes.Step], None]
     metrics: MetricValues = field(default_factory=MetricValues)
     """The number of rounds, and the figures of the last one."""
+    _round_began_s: float = 0.0
 
     @abstractmethod
     def run(self, entered: DataFrame, checkpoints: LoopCheckpoints) -> None:
@@ -76,19 +73,35 @@ class LoopRounds(ABC):
     def explain(self, entered: DataFrame) -> None:
         """Add the outputs of the head after one round, without running it."""
 
-    @contextmanager
-    def _run_round(self, spark: SparkSession, number: int) -> Iterator[None]:
-        """Name Spark's jobs within the `with` after the round, and measure it."""
-        began_s = time.monotonic()
+    def _restore_metrics(self, stored: StoredRound | None) -> None:
+        """Continue the metrics from a stored round. If it has no total, there is none."""
+        counters = self.metrics.counters
+        counters[ROUNDS] = stored.number if stored else 0
+        changed = stored.rows_changed if stored else 0
+        if self.loop.table is not None and changed is not None:
+            counters[ROWS_CHANGED] = changed
+
+    def _make_stored_round(self, number: int, tables: Mapping[str, DataFrame]) -> StoredRound:
+        return StoredRound(number, tables, self.metrics.counters.get(ROWS_CHANGED))
+
+    def _begin_round(self, spark: SparkSession, number: int) -> None:
+        """Name Spark's jobs after the round from now on."""
+        self._round_began_s = time.monotonic()
         spark.sparkContext.setJobDescription(f"loop {self.head.name}, round {number}")
-        yield
-        counters, gauges = self.metrics.counters, self.metrics.gauges
-        counters[ROUNDS] = number
-        gauges[ROUND_SECONDS] = seconds = round(time.monotonic() - began_s, 3)
-        if self.loop.table is not None:
-            changed = gauges.get(ROUND_ROWS_CHANGED)
-            count = None if changed is None else int(changed)
-            self.metrics.record_round(RoundFigures(number, count, seconds))
+
+    def _end_round(self, number: int, changes: int | None = None) -> None:
+        """Update the metrics after a round.
+
+        `changes` is the number of rows that it has added or removed, if the loop is over a table.
+        """
+        seconds = round(time.monotonic() - self._round_began_s, 3)
+        self.metrics.counters[ROUNDS] = number
+        if changes is not None:
+            if ROWS_CHANGED in self.metrics.counters:
+                self.metrics.counters[ROWS_CHANGED] += changes
+            self.metrics.gauges[ROUND_ROWS_CHANGED] = changes
+            self.metrics.record_round(RoundFigures(number, changes, seconds))
+        self.metrics.gauges[ROUND_SECONDS] = seconds
 
     def _build_body(self) -> None:
         for step in self.body.values():
@@ -149,20 +162,23 @@ class RowRounds(LoopRounds):
         if stored is not None:
             number, rows, count = stored.number, stored.tables[ROWS], -1
             self._parts = {part: [each] for part, each in stored.tables.items() if part != ROWS}
+        self._restore_metrics(stored)
         while True:
             number += 1
-            with self._run_round(spark, number):
-                inside = self._add_parts(rows, by_row=by_row)
-                before, count = count, inside.count()
-                if count == (0 if by_row else before):
-                    break
-                self._store(nodes.name_loop_stream(name), inside)
-                self._build_body()
-                rows = self._add_rounds(self.streams[self.loop.feedback].frame, first=False)
-                rows = self._compute(rows if by_row else entered.unionByName(rows))
+            self._begin_round(spark, number)
+            inside = self._add_parts(rows, by_row=by_row)
+            before, count = count, inside.count()
+            if count == (0 if by_row else before):
+                self._end_round(number)
+                break
+            self._store(nodes.name_loop_stream(name), inside)
+            self._build_body()
+            rows = self._add_rounds(self.streams[self.loop.feedback].frame, first=False)
+            rows = self._compute(rows if by_row else entered.unionByName(rows))
+            self._end_round(number)
             if checkpoints.is_due:
                 parts = {part: _unite(frames) for part, frames in self._parts.items() if frames}
-                checkpoints.store(name, StoredRound(number, {ROWS: rows, **parts}))
+                checkpoints.store(name, self._make_stored_round(number, {ROWS: rows, **parts}))
         self._finish(check_over=True)
 
     def explain(self, entered: DataFrame) -> None:

@@ -13,7 +13,7 @@ from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.operators.table_rounds import make_repeated_key_error
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import quote_column
-from headrace.core.spark.loop_checkpoints import LoopCheckpoints, StoredRound
+from headrace.core.spark.loop_checkpoints import LoopCheckpoints
 from headrace.core.spark.loops import ROWS, LoopRounds, count_partitions
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 SOLUTION, WORKSET = "solution", "workset"
-BEFORE, IS_CHANGED = "__before", "__is_changed"
-"""The columns of a row with the row of the same key in the solution, and whether they differ."""
+BEFORE, CHANGES = "__before", "__changes"
+"""The columns of a row with the row of the same key in the solution, and with the number of rows
+that the solution gains and loses by it."""
 BROADCAST_ROWS = 50_000
 """The most keys that are sent to all executors rather than shuffled with the solution."""
 
@@ -56,6 +57,15 @@ class TableRoundsLoop(LoopRounds):
         """Return the rows of a stream with the columns of the loop alone."""
         return self.streams[stream].frame.select(*map(quote_column, self._names))
 
+    def _count_by_row(self, before: str) -> str:
+        """Return an expression for the number of rows that a row adds and removes.
+
+        `before` is the struct with the row that it replaces; null: there is none.
+        """
+        pairs = zip(self._list_comparable(), self._list_comparable(f"{before}."), strict=True)
+        same = " and ".join(f"{one} <=> {other}" for one, other in pairs)
+        return f"case when {before} is null then 1 when {same} then 0 else 2 end"
+
     def _join_before(self, rows: DataFrame, before: DataFrame, column: str) -> DataFrame:
         """Return rows with the row of the same key of another table as a struct; null: none."""
         from pyspark.sql.functions import col, struct
@@ -88,27 +98,33 @@ class TableRoundsLoop(LoopRounds):
 class BulkRounds(TableRoundsLoop):
     """The rounds of `iterate` with `bulk`."""
 
+    _total: int = 0
+    """The number of rows of the round before, if they have a key."""
+
     def run(self, entered: DataFrame, checkpoints: LoopCheckpoints) -> None:
         """Run the rounds, and add the outputs of the head."""
         spark, name = entered.sparkSession, self.head.name
         stored, number = checkpoints.restore(name), 0
+        self._restore_metrics(stored)
         if stored is not None:
             number, rows = stored.number, stored.tables[ROWS]
         else:
             rows = entered.select(*map(quote_column, self._names)).localCheckpoint()
         self._store_outside()
-        digest, is_distinct, is_over = self._compute_digest(rows), False, False
+        if self.table.key:
+            self.has_null_keys = bool(_query(rows, self._null_key_text)["has_null_keys"])
+        is_distinct, is_over = False, False
         while number < self.table.count and not is_over:
             number += 1
-            with self._run_round(spark, number):
-                self._store(nodes.name_loop_stream(name), rows)
-                self._build_body()
-                before, rows = rows, self._compute(self._select_rows(self.loop.feedback))
-                digest_before, (digest, is_over) = digest, self._look_at(rows, before, is_distinct)
-                is_over |= digest == digest_before and self._is_same(rows, before)
-                is_distinct = self._makes_distinct_keys()
+            self._begin_round(spark, number)
+            self._store(nodes.name_loop_stream(name), rows)
+            self._build_body()
+            before, rows = rows, self._compute(self._select_rows(self.loop.feedback))
+            changes, is_until = self._look_at(rows, before, is_distinct)
+            self._end_round(number, changes)
+            is_distinct, is_over = self._makes_distinct_keys(), is_until or not changes
             if not is_over and number < self.table.count:
-                checkpoints.store(name, StoredRound(number, {ROWS: rows}))
+                checkpoints.store(name, self._make_stored_round(number, {ROWS: rows}))
         self._store(name, rows)
 
     def explain(self, entered: DataFrame) -> None:
@@ -118,38 +134,40 @@ class BulkRounds(TableRoundsLoop):
         self._build_body()
         self._store(self.head.name, self._select_rows(self.loop.feedback))
 
-    def _compute_digest(self, rows: DataFrame) -> object:
-        found = _query(rows, self._digest_text, self._null_key_text)
-        self.has_null_keys |= found["has_null_keys"]
-        return found["digest"]
+    def _look_at(self, rows: DataFrame, before: DataFrame, is_distinct: bool) -> tuple[int, bool]:
+        """Return how many rows a round has added or removed, and whether `until` holds.
 
-    @property
-    def _digest_text(self) -> str:
-        """An expression that differs for tables with different rows, but for a rare chance."""
-        columns = ", ".join(self._list_comparable())
-        return f"struct(count(*), sum(xxhash64({columns}))) as digest"
-
-    def _look_at(
-        self, rows: DataFrame, before: DataFrame, is_distinct: bool
-    ) -> tuple[object, bool]:
-        """Return the digest of a round, and whether `until` holds.
-
-        `is_distinct`: the keys of the round before are known to be.
+        `is_distinct`: the keys of both tables are known to be. Then the join that `until` reads
+        also has the changes.
         """
-        if self.table.until is None:
-            return self._compute_digest(rows), False
-        if self.table.key:
-            before = before if is_distinct else before.dropDuplicates([*self.table.key])
-            rows = self._join_before(rows, before, nodes.BEFORE_COLUMN)
-        texts = self._digest_text, self._null_key_text, f"({self.loop.text}) as done"
-        found = _query(rows, *texts)
+        key = [*self.table.key]
+        if self.table.until is None and not key:
+            return self._count_changes(rows, before), False
+        until = f"({self.loop.text})" if self.table.until is not None else "false"
+        texts = [f"{until} as done", "count(*) as total", self._null_key_text]
+        joined = rows
+        if key:
+            others = before if is_distinct else before.dropDuplicates(key)
+            joined = self._join_before(rows, others, nodes.BEFORE_COLUMN)
+        if is_distinct:
+            changes = f"sum({self._count_by_row(nodes.BEFORE_COLUMN)})"
+            texts += [f"coalesce({changes}, 0) as changes", f"count({nodes.BEFORE_COLUMN}) as kept"]
+        found = _query(joined, *texts)
         self.has_null_keys |= found["has_null_keys"]
-        return found["digest"], found["done"] is True
+        total_before, self._total = self._total, found["total"]
+        if is_distinct:
+            return found["changes"] + total_before - found["kept"], found["done"] is True
+        return self._count_changes(rows, before), found["done"] is True
 
-    def _is_same(self, rows: DataFrame, others: DataFrame) -> bool:
-        """Whether two tables have the same rows."""
-        one, other = (each.selectExpr(*self._list_comparable()) for each in (rows, others))
-        return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
+    def _count_changes(self, rows: DataFrame, before: DataFrame) -> int:
+        """Return how many rows only one of two tables has."""
+        from pyspark.sql.functions import expr
+
+        names = [f"c{at}" for at, _ in enumerate(self._names)]
+        columns = [f"{text} as {n}" for n, text in zip(names, self._list_comparable(), strict=True)]
+        one, other = rows.selectExpr(*columns, "1 as n"), before.selectExpr(*columns, "-1 as n")
+        weights = one.union(other).groupBy(*names).agg(expr("abs(sum(n))").alias("n"))
+        return int(_query(weights, "coalesce(sum(n), 0) as changes")["changes"])
 
     def _makes_distinct_keys(self) -> bool:
         """Whether the steps inside make one row of each key."""
@@ -177,6 +195,7 @@ class DeltaRounds(TableRoundsLoop):
         spark, name = entered.sparkSession, self.head.name
         workset_stream, solution_stream = self.loop.list_inner_streams(name)
         stored, number = checkpoints.restore(name), 0
+        self._restore_metrics(stored)
         if stored is not None:
             number, tables = stored.number, stored.tables
             solution, workset = tables[SOLUTION], tables[WORKSET]
@@ -186,23 +205,25 @@ class DeltaRounds(TableRoundsLoop):
             self._check_keys(solution, self._delta.solution, 1)
         self.has_null_keys = bool(_query(solution, self._null_key_text)["has_null_keys"])
         self._store_outside()
-        while number < self.table.count:
+        is_over = False
+        while not is_over:
             number += 1
-            with self._run_round(spark, number):
-                self._store(workset_stream, workset)
-                self._store(solution_stream, solution)
-                self._build_body()
-                rows = self._compute(self._compare(solution))
-                count = self._count_changes(rows, number)
-                if not count:
-                    break
-                changed = rows.where(IS_CHANGED)
+            self._begin_round(spark, number)
+            self._store(workset_stream, workset)
+            self._store(solution_stream, solution)
+            self._build_body()
+            rows = self._compute(self._compare(solution))
+            count, changes = self._count_changes(rows, number)
+            is_over = not count or number == self.table.count
+            if count:
+                changed = rows.where(f"{CHANGES} > 0")
                 workset = changed.select(*map(quote_column, self._names))
                 solution = self._replace(solution, workset, count)
-                if self._is_until(changed) or number == self.table.count:
-                    break
-            tables = {SOLUTION: solution, WORKSET: workset}
-            checkpoints.store(name, StoredRound(number, tables))
+                is_over |= self._is_until(changed)
+            self._end_round(number, changes)
+            if not is_over:
+                tables = {SOLUTION: solution, WORKSET: workset}
+                checkpoints.store(name, self._make_stored_round(number, tables))
         self._store(name, solution)
 
     def explain(self, entered: DataFrame) -> None:
@@ -214,28 +235,36 @@ class DeltaRounds(TableRoundsLoop):
         self._store(self.head.name, self._select_rows(self.loop.feedback))
 
     def _compare(self, solution: DataFrame) -> DataFrame:
-        """Return the rows of a round, each with that of the solution, and whether they differ."""
+        """Return the rows of a round, each with that of the solution and its changes."""
         from pyspark.sql.functions import expr
 
-        pairs = zip(self._list_comparable(), self._list_comparable(f"{BEFORE}."), strict=True)
-        same = " and ".join(f"{one} <=> {other}" for one, other in pairs)
         rows = self._join_before(self._select_rows(self.loop.feedback), solution, BEFORE)
-        return rows.withColumn(IS_CHANGED, expr(f"{BEFORE} is null or not ({same})"))
+        return rows.withColumn(CHANGES, expr(self._count_by_row(BEFORE)))
 
-    def _count_changes(self, rows: DataFrame, number: int) -> int:
-        """Return how many rows differ. Raises ConnectorError if two have the same key."""
-        key = ", ".join(map(quote_column, self.table.key))
-        counts = _query(
-            rows,
-            "count(*) as total",
-            f"count(distinct struct({key})) as keys",
-            f"count_if({IS_CHANGED}) as changed",
+    def _count_changes(self, rows: DataFrame, number: int) -> tuple[int, int]:
+        """Return how many rows are another row than before, and the changes by all.
+
+        Raises ConnectorError if two have the same key.
+        """
+        from pyspark.sql.functions import expr
+
+        # Rows are partitioned by the key after a join by it, so that Spark shuffles nothing here.
+        by_key = rows.groupBy(*map(quote_column, self.table.key)).agg(
+            expr("count(*)").alias("__rows"),
+            expr(f"count_if({CHANGES} > 0)").alias("__changed"),
+            expr(f"sum({CHANGES})").alias(CHANGES),
+        )
+        found = _query(
+            by_key,
+            "coalesce(max(__rows), 0) as copies",
+            "coalesce(sum(__changed), 0) as changed",
+            f"coalesce(sum({CHANGES}), 0) as changes",
             self._null_key_text,
         )
-        self.has_null_keys |= counts["has_null_keys"]
-        if counts["keys"] < counts["total"]:
+        self.has_null_keys |= found["has_null_keys"]
+        if found["copies"] > 1:
             self._check_keys(rows, self.loop.feedback, number)
-        return int(counts["changed"])
+        return int(found["changed"]), int(found["changes"])
 
     def _replace(self, solution: DataFrame, workset: DataFrame, count: int) -> DataFrame:
         """Return the solution with the rows of the work set in place of those of their keys."""

@@ -74,6 +74,7 @@ class StoredRoundDocument(msgspec.Struct):
     path: str = field(name="path")
     tables: list[str] = field(name="tables")
     bytes: int = field(name="bytes")
+    rows_changed: int | None = field(name="rows_changed", default=None)
 
 
 class StoredRoundsDocument(msgspec.Struct):

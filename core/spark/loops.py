@@ -164,13 +164,12 @@ class RowRounds(LoopRounds):
             self._parts = {part: [each] for part, each in stored.tables.items() if part != ROWS}
         self._restore_metrics(stored)
         while True:
-            number += 1
-            self._begin_round(spark, number)
+            self._begin_round(spark, number + 1)
             inside = self._add_parts(rows, by_row=by_row)
             before, count = count, inside.count()
             if count == (0 if by_row else before):
-                self._end_round(number)
                 break
+            number += 1
             self._store(nodes.name_loop_stream(name), inside)
             self._build_body()
             rows = self._add_rounds(self.streams[self.loop.feedback].frame, first=False)

@@ -48,19 +48,23 @@ sinks:
 """
 
 
-def run_both(spark: SparkSession, config: Path, folder: str, *columns: str) -> None:
-    """Run a pipeline as a stream and as a batch, and compare."""
+def run_both(spark: SparkSession, config: Path, folder: str, *columns: str) -> float:
+    """Run a pipeline as a stream and as a batch, and compare; return the rounds of its loop."""
     stream(config)
     streamed = read_columns(config.parent / folder, *columns)
     assert streamed
-    batch(spark, config)
+    ((_, metrics),) = batch(spark, config).metrics.items()
     assert read_columns(config.parent / folder, *columns) == streamed
+    return metrics.counters["rounds"]
 
 
 def test_rows_that_leave_or_go_round_too_often(spark: SparkSession, tmp_path: Path) -> None:
     config = tmp_path / "loops.yaml"
     config.write_text(BY_ROW)
-    run_both(spark, config, "out", "k", "n", "rounds")
+    rounds = run_both(spark, config, "out", "k", "n", "rounds")
+    # The round in which nothing goes round any more is none.
+    assert (rounds,) == max(read_columns(tmp_path / "out", "rounds"))
+    assert rounds == 3
     stream(config)
     streamed = read_columns(tmp_path / "aside", "k", "n", "rounds")
     batch(spark, config)
@@ -70,8 +74,19 @@ def test_rows_that_leave_or_go_round_too_often(spark: SparkSession, tmp_path: Pa
 def test_steps_with_state_see_the_rows_of_all_rounds(spark: SparkSession, tmp_path: Path) -> None:
     config = tmp_path / "loops.yaml"
     config.write_text(ALL_ROWS)
-    run_both(spark, config, "out", "node")
+    rounds = run_both(spark, config, "out", "node")
+    assert rounds == count_rounds()
     assert len(read_columns(tmp_path / "out", "node")) == 20
+
+
+def count_rounds() -> int:
+    """Count the rounds of ALL_ROWS: in the last one all nodes come that are found already."""
+    found, last, rounds = {0}, {0}, 0
+    while last:
+        came = {(node * 3 + more) % 20 for node in last for more in (0, 1)}
+        last, rounds = came - found, rounds + 1
+        found |= came
+    return rounds + 1
 
 
 def test_a_row_that_does_not_leave_fails_the_batch(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,8 +180,8 @@ def test_a_key_may_be_null(spark: SparkSession, headrace: Headrace, tmp_path: Pa
     config = tmp_path / "p.yaml"
     config.write_text(NULL_KEYS)
     found = []
-    for run in (lambda: run_stream(headrace, config), lambda: run_batch(spark, config)):
-        found.append(run())
+    for run in (partial(run_stream, headrace), partial(run_batch, spark)):
+        found.append(run(config))
         assert read_columns(tmp_path / "some", "n") == [(0,), (4,), (5,), (6,)]
         assert read_columns(tmp_path / "all", "n") == [(3,), (4,), (5,), (6,)]
     assert found[0] == found[1]

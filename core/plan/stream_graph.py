@@ -15,7 +15,8 @@ from headrace.core.pipeline.model import Pipeline
 from headrace.core.pipeline.text import Text
 from headrace.core.plan import nodes
 from headrace.core.plan.columns import PlanProblems
-from headrace.core.plan.nodes import PlanPart, Sink, Source
+from headrace.core.plan.layout import get_loop
+from headrace.core.plan.nodes import PlanPart, Sink, Source, Step
 from headrace.core.plan.unbounded_state import find_reached_streams
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -73,11 +74,14 @@ def _find_feedback(
 def _find_streams_below(
     parts: tuple[PlanPart, ...], source: str, found: Sequence[_Feedback]
 ) -> set[str]:
-    """Return the streams that rows of a source reach, also through the output of sinks."""
+    """Return the streams that rows of a source reach, also through sinks and the heads of loops."""
+    steps = (part for part in parts if isinstance(part, Step))
+    heads = {step.name: loop.feedback for step in steps if (loop := get_loop(step)) is not None}
     sources, below = {source}, set[str]()
     while True:
         below |= set(find_reached_streams(parts, sources))
         fed = {each.source.name for each in found if each.sink.input in below}
+        fed |= {name for name, feedback in heads.items() if feedback in below}
         if fed <= sources:
             return below
         sources |= fed

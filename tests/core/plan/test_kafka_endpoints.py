@@ -227,6 +227,23 @@ sinks:
 """
 
 
+def test_a_loop_through_a_topic_and_the_head_of_another_is_warned_of(tmp_path: Path) -> None:
+    text = """name: t
+sources:
+  starts: {generate: {rows: 1, columns: {id: id}}}
+  edges: {kafka: {brokers: "h:1", topic: edges}, schema: {tail: bigint, id: bigint}}
+steps:
+  found: {iterate: {from: starts, until: id > 9, feedback: next}}
+  next:
+    join: {left: {from: found.loop, as: one}, right: edges, on: one.id = edges.tail}
+    select: {id: edges.id}
+sinks:
+  o: {from: found, kafka: {brokers: "h:1", topic: edges}}
+"""
+    _, problems = built(tmp_path, text)
+    assert [p.subject for p in problems if "go round" in p.message] == ['sink "o"']
+
+
 @pytest.mark.parametrize(
     ("read", "brokers", "first", "second", "loops"),
     [

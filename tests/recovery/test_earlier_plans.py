@@ -65,6 +65,27 @@ steps:
 sinks:
   out: {{from: ranks, files: {{path: out}}}}
 """
+REPLACED = f"""\
+name: replaced
+settings: {{checkpoint: {{every: 100ms}}}}
+sources:
+  nodes: {{generate: {{rows: 40, columns: {{id: id, value: id}}}}}}
+  a: {{generate: {{rows: {ROWS}, rate: 1000/s, columns: {{one: id % 40 - 3, other: id % 40}}}}}}
+steps:
+  minimum:
+    iterate: {{delta: {{solution: nodes, workset: nodes, key: id}}, body: step, max_rounds: 100}}
+  sent:
+    join: {{left: {{from: minimum.workset, as: changed}}, right: a, on: changed.id = a.one}}
+    select: {{id: a.other, value: changed.value}}
+  least: {{from: sent, key: id, aggregate: {{value: min(value)}}}}
+  step:
+    join: {{left: least, right: {{from: minimum.solution, as: old}}, on: least.id = old.id}}
+    where: least.value < old.value
+    select: {{id: least.id, value: least.value}}
+sinks:
+  out: {{from: minimum, files: {{path: out}}}}
+"""
+"""Nodes that take the least value of the nodes three, six, nine and so on before them."""
 EARLIER_VERSION = """
 import sys
 from dataclasses import replace
@@ -134,6 +155,12 @@ def test_a_loop_sends_what_its_steps_have_stored(tmp_path: Path) -> None:
             given[at % 7 % 5] += ranks[at % 5]
         ranks = {page: rank % 1000 for page, rank in given.items()}
     assert {row["page"]: row["rank"] for row in written} == ranks
+
+
+def test_a_delta_iteration_sends_what_its_steps_have_stored(tmp_path: Path) -> None:
+    written = resume_from_earlier(tmp_path, REPLACED, PlanVersion.ROUND_DIFFERENCES)
+    assert list_earlier(tmp_path) == [PlanVersion.ROUND_DIFFERENCES]
+    assert sorted((row["id"], row["value"]) for row in written) == [(n, n % 3) for n in range(40)]
 
 
 @pytest.mark.parametrize("version", PlanVersion)

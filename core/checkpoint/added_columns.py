@@ -20,6 +20,7 @@ from headrace.core.plan.fingerprint import Fingerprint, describe_call
 from headrace.core.plan.layout import (
     get_input_streams,
     get_keyed_operation,
+    get_stored_rows,
     get_two_input_operation,
 )
 from headrace.core.types.data_types import quote_name
@@ -55,6 +56,8 @@ class AddedColumns:
                 if isinstance(value, ColumnReference)
             }
             return [_name_column(name) for name in new if not is_null.get(name)]
+        if get_stored_rows(step) is not None:
+            return []  # its columns are compared with its operation
         assert keyed is not None, "a state belongs to a keyed operation or to a join"
         operations = step.operations[: step.operations.index(keyed)]
         unknown = [_name_column(n) for n in new if not self._is_null_after(step, operations, n)]

@@ -164,6 +164,8 @@ def compile_steps(
                 continue
             case nodes.Loop() as loop:
                 operator = two_sided = compiled.loop_head = factory.build_loop_head(loop)
+            case nodes.WeightConversion(stored=nodes.StoredRows() as stored):
+                operator = two_sided = factory.build_round_union(stored)
             case nodes.Join() as join:
                 assert not operators, "a step with two inputs begins a task"
                 operator = two_sided = factory.build_two_sided(join)
@@ -345,6 +347,13 @@ class _OperatorFactory:
             kind = TableRoundsHead if operation.table.delta is None else DeltaRoundsHead
             return kind(self.step, operation, context)
         return LoopHead(self.step, operation, context)
+
+    def build_round_union(self, stored: nodes.StoredRows) -> TwoInputOperator:
+        """Build the operator of a union that stores rows."""
+        from headrace.core.operators.round_operators import RoundUnionOperator
+
+        context = self._build_keyed_context(self._build_ownership())
+        return RoundUnionOperator(self.output_stream, stored, context)
 
     def build_two_sided(self, operation: nodes.Join) -> TwoInputOperator:
         """Build an operator of two inputs."""

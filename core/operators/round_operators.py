@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.compilation import to_expr
+from headrace.core.operators.changelog.change_rows import ROWS_STATE
+from headrace.core.operators.changelog.weighted_rows import WeightedRows, get_weights, repeat_rows
 from headrace.core.operators.folds import AggregateFold
-from headrace.core.operators.keyed_context import GroupingKey
+from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Operator, Output, RoundOperator, StatelessOperator
 from headrace.core.plan import nodes
-from headrace.core.types.elements import DELETE
+from headrace.core.types.data_types import to_polars
+from headrace.core.types.elements import DELETE, WEIGHT
 from headrace.core.types.frames import concat_chunks, select_columns
 
 if TYPE_CHECKING:
@@ -75,6 +78,46 @@ class RoundAggregateOperator(RoundOperator):
         if self._having is not None:
             results = results.filter(self._having)
         yield self._stream, select_columns(results, *self._columns)
+
+
+class RoundUnionOperator(RoundOperator):
+    """The operator of a union that stores the rows of its right inputs, which the left ones lack.
+
+    They are added to the table of each round when it has ended.
+    """
+
+    def __init__(self, stream: str, stored: nodes.StoredRows, context: KeyedContext) -> None:
+        self._stream = stream
+        self._columns = [field.name for field in stored.columns]
+        self._grouping = GroupingKey(stored.key)
+        self._others = {f.name: to_polars(f.type) for f in stored.columns_without_key}
+        types = {**self._grouping.types, **self._others}
+        self._rows = WeightedRows(context.state, ROWS_STATE, self._grouping.internal_names, types)
+        self._table: pl.DataFrame | None = None
+        """The stored rows as they are emitted; None: some were added."""
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of stored rows."""
+        return self._rows.rows
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Emit rows of the round."""
+        yield self._stream, select_rows(frame)
+
+    def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Store rows."""
+        rows = frame.with_columns(get_weights(frame))
+        self._rows.add(self._grouping.project_columns(rows, [*self._others, WEIGHT]))
+        self._table = None
+        yield from ()
+
+    def end_round(self) -> Iterator[Output]:
+        """Emit the stored rows."""
+        if self._table is None:
+            rows = self._grouping.restore_names(repeat_rows(self._rows.read_all()))
+            self._table = rows.select(self._columns)
+        yield self._stream, self._table
 
 
 class RoundRowsOperator(StatelessOperator):

@@ -35,7 +35,9 @@ class PlanVersion(IntEnum):
     """Rows of tables go by their event time, whatever their sequence (decision 0058)."""
     ROUND_DIFFERENCES = 3
     """Loops over tables send the differences of rounds into the loop (decision 0090)."""
-    NEWEST = 4
+    ROUND_STEPS = 4
+    """Fewer steps compute whole tables, so more of such loops send differences (decision 0095)."""
+    NEWEST = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,8 +331,11 @@ def _describe_operation(operation: Operation) -> Iterator[str]:
             yield from describe_lookup(operation)
         case ChangeColumn():
             yield f"a row for each change, with {CHANGE}"
-        case WeightConversion():
+        case WeightConversion(stored=None):
             yield "each new row is added once"
+        case WeightConversion(stored=stored):
+            names = ", ".join(sorted(stored.inputs))
+            yield f"stores the rows of {names}, and adds them in each round"
         case RowTime(_, text):
             yield f"event time {text}"
         case Route(branches):

@@ -61,6 +61,7 @@ from headrace.core.plan.formatting import format_changelog_suffix
 from headrace.core.plan.layout import (
     get_keyed_operation,
     get_loop,
+    get_stored_rows,
     get_two_input_operation,
 )
 from headrace.core.plan.nodes.matching import AsOfMatch, ChangelogMatch, ConnectedMatch, WindowMatch
@@ -202,6 +203,10 @@ def _build_fingerprint(
             stream.has_row_order for stream in part.main_outputs
         )
         return _build_join_fingerprint(join, states, ordered)
+    if (stored := get_stored_rows(part)) is not None:
+        text = f"union with stored rows of {', '.join(_list_typed_columns(stored.columns))}"
+        key = _describe_key(stored.key)
+        return Fingerprint(key, "", text, {}, {}, {}, states, 0, "", has_having=False)
     keyed = get_keyed_operation(part)
     assert isinstance(part, nodes.Step) and keyed is not None
     window = None if isinstance(keyed, nodes.Dedup) else keyed.window
@@ -226,7 +231,7 @@ def _build_fingerprint(
 def _build_loop_fingerprint(step: nodes.Step, states: tuple[str, ...]) -> Fingerprint:
     """Return the fingerprint of a loop: the columns of the rows that go round."""
     out = step.outputs[0]
-    columns = [f"{quote_name(field.name)} {field.type}" for field in out.schema]
+    columns = _list_typed_columns(out.schema)
     columns += ["event time"] if out.has_event_time else []
     columns += ["row order"] if out.has_row_order else []
     loop = get_loop(step)
@@ -237,6 +242,10 @@ def _build_loop_fingerprint(step: nodes.Step, states: tuple[str, ...]) -> Finger
     if loop is not None and loop.table is not None and loop.table.sends_tables:
         text += ", as a whole in each round"
     return Fingerprint((), "", text, {}, {}, {}, states, 0, "", has_having=False)
+
+
+def _list_typed_columns(fields: Iterable[Field]) -> list[str]:
+    return [f"{quote_name(field.name)} {field.type}" for field in fields]
 
 
 def _build_join_fingerprint(

@@ -37,10 +37,12 @@ from headrace.core.plan.nodes import (
     Sink,
     Source,
     Step,
+    StoredRows,
     Stream,
     Task,
     TwoSided,
     Upsert,
+    WeightConversion,
 )
 from headrace.core.plan.nodes.matching import (
     BroadcastMatch,
@@ -49,6 +51,7 @@ from headrace.core.plan.nodes.matching import (
     RuleMatch,
 )
 from headrace.core.plan.plan_cache import cache_by_plan
+from headrace.core.types.data_types import Field
 
 
 @cache_by_plan
@@ -132,13 +135,17 @@ def _build_side_edge(stream: Stream, writer: PlanPart, reader: PlanPart, side: i
 def _build_edge(stream: Stream, writer: PlanPart, reader: PlanPart) -> Edge:
     ends = (stream.name, writer.name, reader.name)
     alone = writer.parallelism == reader.parallelism == 1
+    stored = get_stored_rows(reader)
+    if stored is not None and stream.name in stored.inputs:
+        return Edge(*ends, "forward", side=1) if alone else Edge(*ends, "hash", stored.key, side=1)
     if replaces_by_own_key(reader, stream) and not alone:
         return Edge(*ends, "hash", _select_key(stream, reader.key))
     keyed = get_keyed_operation(reader)
     if writer.parallelism == reader.parallelism and (keyed is None or reader.parallelism == 1):
         return Edge(*ends, "forward")
     if keyed is not None:
-        return Edge(*ends, "hash", _get_input_key(reader, keyed))
+        assert isinstance(reader, Step)
+        return Edge(*ends, "hash", get_input_key(reader, keyed))
     if isinstance(stream.kind, Upsert | Retract) and stream.kind.key is not None:
         return Edge(*ends, "hash", _select_key(stream, stream.kind.key))
     return Edge(*ends, "rebalance")
@@ -151,8 +158,12 @@ def replaces_by_own_key(part: PlanPart, stream: Stream) -> TypeGuard[Sink]:
 
 def _select_key(stream: Stream, names: Collection[str]) -> tuple[ComputedColumn, ...]:
     """Return the columns of a stream of these names, as a key."""
-    fields = [field for field in stream.schema if field.name in names]
-    return tuple(ComputedColumn(f.name, reference_field(f)) for f in fields)
+    return reference_columns(field for field in stream.schema if field.name in names)
+
+
+def reference_columns(fields: Iterable[Field]) -> tuple[ComputedColumn, ...]:
+    """Return columns of a stream as a key."""
+    return tuple(ComputedColumn(field.name, reference_field(field)) for field in fields)
 
 
 def get_keyed_operation(part: PlanPart) -> KeyedOperation | None:
@@ -175,9 +186,14 @@ def get_loop(part: PlanPart) -> Loop | None:
     return first if isinstance(first, Loop) else None
 
 
-def _get_input_key(step: PlanPart, keyed: KeyedOperation) -> tuple[ComputedColumn, ...]:
+def get_stored_rows(part: PlanPart) -> StoredRows | None:
+    """Return the rows that a union inside of a loop stores; None for other parts."""
+    first = part.operations[0] if isinstance(part, Step) and part.operations else None
+    return first.stored if isinstance(first, WeightConversion) else None
+
+
+def get_input_key(step: Step, keyed: KeyedOperation) -> tuple[ComputedColumn, ...]:
     """Return the key over the step's input columns, with earlier projections substituted."""
-    assert isinstance(step, Step)
     key = keyed.key
     before = step.operations[: step.operations.index(keyed)]
     for operation in reversed(before):

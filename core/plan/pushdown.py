@@ -130,6 +130,8 @@ def _reduce_step(step: Step, needed: Mapping[str, set[str]]) -> tuple[Step, set[
                 operation = _reduce_over(operation, wanted)
             if isinstance(operation, Match):
                 operation = _reduce_match(operation, wanted)
+            if isinstance(operation, WeightConversion):
+                operation = replace(operation, columns=frozenset(wanted))
             if isinstance(operation, ChangelogConversion):
                 operation = _reduce_conversion(operation, wanted)
             if isinstance(operation, Lookup):

@@ -3,7 +3,8 @@
 The head of a loop over a table sends either the differences between rounds, or the whole table (of
 a delta iteration: the work set) in each round. With whole tables nothing is removed: a step inside
 takes all rows of a round and computes its result once, without a state. Other inputs of a join,
-such as the solution or rows from outside of the loop, stay stored from round to round.
+such as the solution or rows from outside of the loop, stay stored from round to round. So do rows
+from outside that a union adds to each table.
 
 A loop has whole tables if each step that reads them, directly or not, is known to compute them.
 
@@ -12,14 +13,22 @@ Tests: tests/core/plan/test_loops.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from headrace.core.expressions.typed import ColumnReference, TypedExpression, is_fallible
 from headrace.core.plan import nodes
+from headrace.core.plan.layout import (
+    get_input_key,
+    get_keyed_operation,
+    get_two_input_operation,
+    reference_columns,
+)
 from headrace.core.plan.loop_bodies import list_loops
 from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.window_clauses import list_user_code
+from headrace.core.types.data_types import FLOAT_TYPES, is_nested
 
 _LONE_ROWS: dict[int, frozenset[nodes.JoinType]] = {
     0: frozenset({"left", "full", "semi", "anti"}),
@@ -28,11 +37,20 @@ _LONE_ROWS: dict[int, frozenset[nodes.JoinType]] = {
 """The types of joins that emit rows of a side by themselves."""
 
 
-def mark_round_tables(parts: Iterable[nodes.PlanPart]) -> tuple[nodes.PlanPart, ...]:
-    """Return the parts, in which loops with whole tables and the steps inside of them say so."""
+def mark_round_tables(
+    parts: Iterable[nodes.PlanPart], *, stores_unions: bool
+) -> tuple[nodes.PlanPart, ...]:
+    """Return the parts, in which loops with whole tables and the steps inside of them say so.
+
+    With `stores_unions`, a union may store rows from outside of the loop.
+    """
     parts = tuple(parts)
+    streams = {
+        s.name: s for part in parts if not isinstance(part, nodes.Sink) for s in part.outputs
+    }
     for head, loop in list_loops(parts):
-        if loop.table is not None and (marked := _mark_readers(head, loop, parts)):
+        known = streams if stores_unions else {}
+        if loop.table is not None and (marked := _mark_readers(head, loop, parts, known)):
             table = replace(loop.table, sends_tables=True)
             marked[head.name] = replace(head, operations=(replace(loop, table=table),))
             parts = tuple(marked.get(part.name, part) for part in parts)
@@ -40,29 +58,76 @@ def mark_round_tables(parts: Iterable[nodes.PlanPart]) -> tuple[nodes.PlanPart, 
 
 
 def _mark_readers(
-    head: nodes.Step, loop: nodes.Loop, parts: Sequence[nodes.PlanPart]
+    head: nodes.Step,
+    loop: nodes.Loop,
+    parts: Sequence[nodes.PlanPart],
+    streams: Mapping[str, nodes.Stream],
 ) -> dict[str, nodes.PlanPart]:
-    """Return the steps that compute the tables of rounds; none if some step cannot."""
+    """Return the steps that compute the tables of rounds; none if some step cannot.
+
+    `streams` are those from outside of loops that a union may store, and others.
+    """
     if any(stream.has_row_order for stream in head.outputs):
         return {}
+    inside = set(loop.list_inner_streams(head.name))
     tables = {loop.list_inner_streams(head.name)[0]}
     marked = dict[str, nodes.PlanPart]()
     for part in parts:
-        if isinstance(part, nodes.Step) and (read := tables.intersection(part.inputs)):
-            if not _computes_tables(part, [name in read for name in part.inputs]):
+        if not isinstance(part, nodes.Step) or inside.isdisjoint(part.inputs):
+            continue
+        if read := tables.intersection(part.inputs):
+            outside = [streams[n] for n in part.inputs if n in streams and n not in inside]
+            if (step := _mark_reader(part, read, outside)) is None:
                 return {}
-            marked[part.name] = replace(part, round_inputs=frozenset(read))
+            marked[part.name] = step
             tables.update(stream.name for stream in part.outputs)
+        inside.update(stream.name for stream in part.outputs)
     return marked if loop.feedback in tables else {}
+
+
+def _mark_reader(
+    step: nodes.Step, read: Collection[str], outside: Sequence[nodes.Stream]
+) -> nodes.Step | None:
+    """Return the step that computes the tables of rounds; None if it cannot.
+
+    `read` are the inputs that are such tables, and `outside` those that a union may store.
+    """
+    if not _computes_tables(step, [name in read for name in step.inputs]):
+        return None
+    marked = replace(step, round_inputs=frozenset(read))
+    others = len(step.inputs) - len(read)
+    if not others or get_two_input_operation(step) is not None:
+        return marked
+    return _store_rows(marked, outside) if len(outside) == others else None
+
+
+def _store_rows(step: nodes.Step, outside: Sequence[nodes.Stream]) -> nodes.Step | None:
+    """Return the union that stores the rows of some inputs; None if it cannot."""
+    first, *others = step.operations
+    assert isinstance(first, nodes.WeightConversion), "the tables of rounds are changes"
+    needed, keyed = first.columns, get_keyed_operation(step)
+    columns = tuple(f for f in outside[0].schema if needed is None or f.name in needed)
+    if keyed is None:  # a row that is removed comes to the subtask that it was added in
+        unlike = FLOAT_TYPES  # as a key, zero has no sign
+        key = reference_columns(f for f in columns if not (is_nested(f.type) or f.type in unlike))
+    else:
+        key = tuple(
+            replace(each, name=_name_key_column(at, each.value))
+            for at, each in enumerate(get_input_key(step, keyed))
+        )
+    if not columns or any(is_fallible(column.value) for column in key):
+        return None
+    stored = nodes.StoredRows(frozenset(stream.name for stream in outside), columns, key)
+    return replace(step, operations=(replace(first, stored=stored), *others))
+
+
+def _name_key_column(at: int, value: TypedExpression) -> str:
+    return value.name if isinstance(value, ColumnReference) else f"__key{at}"
 
 
 def _computes_tables(step: nodes.Step, in_rounds: Sequence[bool]) -> bool:
     """Whether a step can compute whole tables; `in_rounds` says which inputs are such tables."""
     if step.on_error != "fail" or any(stream.has_row_order for stream in step.outputs):
-        return False
-    first = step.operations[0] if step.operations else None
-    is_join = isinstance(first, nodes.Join)
-    if not is_join and not all(in_rounds):
         return False
     return all(_computes_table(operation, in_rounds) for operation in step.operations)
 

@@ -14,6 +14,7 @@ from headrace.core.plan.layout import (
     get_input_streams,
     get_keyed_operation,
     get_loop,
+    get_stored_rows,
     get_two_input_operation,
 )
 from headrace.core.plan.nodes import (
@@ -132,8 +133,8 @@ def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
             described.append(StateDescription(ROUND_STATE, "entries", progress))
         states, by = tuple(described), ()
     elif isinstance(part, Step) and part.round_inputs:
-        states = tuple(_list_round_states(part, join))
-        by = () if join is None else join.left.key
+        states, stored = tuple(_list_round_states(part, join)), get_stored_rows(part)
+        by = join.left.key if join is not None else stored.key if stored is not None else ()
     elif join is not None:
         states = tuple(_list_join_states(join))
         by = () if isinstance(join.matching, BroadcastMatch) else join.left.key
@@ -152,7 +153,10 @@ def get_step_state(part: PlanPart, key_groups: int) -> StepStateSummary | None:
 
 
 def _list_round_states(step: Step, join: Join | None) -> Iterator[StateDescription]:
-    """Yield the states of a step over the tables of rounds: the other inputs of a join."""
+    """Yield the states of a step over the tables of rounds: the other inputs of a join or union."""
+    if (stored := get_stored_rows(step)) is not None:
+        columns = tuple((field.name, str(field.type)) for field in stored.columns)
+        yield StateDescription("rows", "runs", columns, is_by_time=False)
     if join is not None and not step.round_inputs.issuperset(step.inputs):
         for name, state in zip(step.inputs, _list_join_states(join), strict=True):
             if name not in step.round_inputs:

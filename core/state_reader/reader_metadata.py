@@ -26,7 +26,12 @@ from typing import Any
 from headrace.core.aggregates.user_aggregates import select_user_calls
 from headrace.core.pipeline.text import MASK
 from headrace.core.plan import nodes
-from headrace.core.plan.layout import get_keyed_operation, get_loop, get_two_input_operation
+from headrace.core.plan.layout import (
+    get_keyed_operation,
+    get_loop,
+    get_stored_rows,
+    get_two_input_operation,
+)
 from headrace.core.plan.nodes.matching import ConnectedMatch, RuleMatch, WindowMatch
 from headrace.core.plan.nodes.windows import Window
 from headrace.core.plan.plan_cache import cache_by_plan
@@ -57,17 +62,26 @@ def _describe_step(step: nodes.PlanPart, plan: nodes.Plan) -> dict[str, Any]:
     if join is not None:
         return _describe_join_step(step, join, plan)
     if get_loop(step) is not None:
-        return {
-            "key": [],
-            "timed": step.outputs[0].has_event_time,
-            "columns": {},
-            "of": {field.name: str(field.type) for field in step.outputs[0].schema},
-            "top": None,
-            "window": None,
-            "process": None,
-        }
+        return _describe_rows((), step.outputs[0].schema, timed=step.outputs[0].has_event_time)
+    if (stored := get_stored_rows(step)) is not None:
+        rows = _describe_rows(stored.key, stored.columns, timed=False)
+        return {**rows, "conversion": "counted"}
     assert keyed is not None, "it keeps something"
     return _describe_keyed(step, keyed, plan)
+
+
+def _describe_rows(
+    key: Iterable[nodes.ComputedColumn], fields: Iterable[Field], *, timed: bool
+) -> dict[str, Any]:
+    return {
+        "key": [column.name for column in key],
+        "timed": timed,
+        "columns": {},
+        "of": {field.name: str(field.type) for field in fields},
+        "top": None,
+        "window": None,
+        "process": None,
+    }
 
 
 def _describe_connected(join: nodes.Join, body: nodes.ProcessBody) -> dict[str, Any]:

@@ -86,6 +86,10 @@ sinks:
   out: {{from: minimum, files: {{path: out}}}}
 """
 """Nodes that take the least value of the nodes three, six, nine and so on before them."""
+INSIDE = "  step: {from: given,"
+UNION = """\
+  bases: {from: pages, select: {page: page, rank: 2L}}
+  step: {from: [given, bases],"""
 EARLIER_VERSION = """
 import sys
 from dataclasses import replace
@@ -145,12 +149,22 @@ def test_a_full_join_keeps_the_key_that_its_state_has(tmp_path: Path) -> None:
     assert max(row["newest"] for row in rows.values()) == ROWS - 1
 
 
-def test_a_loop_sends_what_its_steps_have_stored(tmp_path: Path) -> None:
-    written = resume_from_earlier(tmp_path, LOOPED, PlanVersion.ROUND_DIFFERENCES)
-    assert list_earlier(tmp_path) == [PlanVersion.ROUND_DIFFERENCES]
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (LOOPED, PlanVersion.ROUND_DIFFERENCES),
+        (LOOPED.replace(INSIDE, UNION), PlanVersion.ROUND_STEPS),
+    ],
+    ids=["joins", "unions"],
+)
+def test_a_loop_sends_what_its_steps_have_stored(
+    tmp_path: Path, text: str, version: PlanVersion
+) -> None:
+    written = resume_from_earlier(tmp_path, text, version)
+    assert list_earlier(tmp_path) == [version]
     ranks = dict.fromkeys(range(5), 1)
     for _ in range(5):
-        given = Counter[int]()
+        given = Counter(dict.fromkeys(range(5), 2 if UNION in text else 0))
         for at in range(ROWS):
             given[at % 7 % 5] += ranks[at % 5]
         ranks = {page: rank % 1000 for page, rank in given.items()}

@@ -170,6 +170,10 @@ class WeightedRows:
         if is_selective(self._runs, keys.height):
             found = self._runs.read_keys(keys.unique(), self._before_first)
             return consolidate(self._select_columns(found))
+        return self.read_all()
+
+    def read_all(self) -> pl.DataFrame:
+        """Return all rows."""
         self._runs.compact()
         found = self._runs.read(self._before_first, MAX_WATERMARK_US)
         if self.whole is None or found is not self._whole_found:

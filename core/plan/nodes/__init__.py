@@ -78,6 +78,7 @@ from headrace.core.plan.nodes.rows import (
     Project,
     Route,
     RowTime,
+    StoredRows,
     WeightConversion,
 )
 from headrace.core.plan.nodes.streams import Stream
@@ -141,6 +142,7 @@ __all__ = [
     "Source",
     "SourceTable",
     "Step",
+    "StoredRows",
     "Stream",
     "StreamKind",
     "TableRounds",

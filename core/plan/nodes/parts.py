@@ -84,7 +84,8 @@ class Edge:
     exchange: Exchange
     key: tuple[ComputedColumn, ...] = ()
     side: int = 0
-    """The input of a step with two inputs: 0 is the left one, 1 the right one."""
+    """The input of a step with two inputs: 0 is the left one, 1 the right one. Of a union that
+    stores rows, 1 are the inputs of these."""
     is_feedback: bool = False
     """Whether its rows come back to the head of a loop; it is no input of that step, whose side is
     1 for them."""

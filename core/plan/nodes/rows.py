@@ -99,11 +99,34 @@ class ChangeColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRows:
+    """The rows from outside of a loop that a union inside stores, and adds to each table."""
+
+    inputs: frozenset[str]
+    """The inputs that they come from."""
+    columns: tuple[Field, ...]
+    key: tuple[ComputedColumn, ...]
+    """The key by which they are distributed. A column of the rows among it has their name for it,
+    any other one a name that they do not have."""
+
+    @property
+    def columns_without_key(self) -> tuple[Field, ...]:
+        """The columns that are not in the key."""
+        key = {column.name for column in self.key}
+        return tuple(field for field in self.columns if field.name not in key)
+
+
+@dataclass(frozen=True, slots=True)
 class WeightConversion:
     """The conversion of append-only rows into retractions, row by row: each is added once.
 
     A union that reads changes begins with it; rows that have weights stay as they are.
     """
+
+    columns: frozenset[str] | None = None
+    """The columns that are needed of its rows; None: all."""
+    stored: StoredRows | None = None
+    """The rows that it stores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,9 @@ STEPS = st.sampled_from(
         "from: INPUT\n    with: {k: k % 2}",
         "from: [INPUT, start]\n    where: k is null or k <> 7",
         "from: [INPUT, WHOLE]\n    select: {k: v, v: k + 1}",
+        "from: [INPUT, totals]\n    where: v <> 3 or v is null",
+        "from: [INPUT, totals, start]\n    key: k\n    aggregate: {v: max(v)}",
+        "from: [totals, INPUT]\n    with: {k: k % 3}\n    key: k\n    aggregate: {v: min(v)}",
         "from: INPUT\n    key: k\n    aggregate: {v: max(v)}",
         "from: INPUT\n    key: v\n    aggregate: {k: count(*)}\n    select: {k: k, v: v}",
         "join: {left: {from: INPUT, as: one}, right: {from: b, as: other}, on: one.k = other.k}\n"
@@ -50,6 +53,8 @@ STEPS = st.sampled_from(
         " type: semi}",
     ]
 )
+TOTALS = "  totals: {from: b, key: k, aggregate: {v: max(v)}}\n"
+"""A table from outside, whose rows change while it is computed."""
 ENDS = st.sampled_from(["", ", until: max(v) > 4", ", until: count(*) < 3 or sum(v) > 30"])
 LAST = "  next: {from: INPUT, key: k, aggregate: {v: 'coalesce(sum(v), 0) % 10'}}\n"
 KEYED_ENDS = st.sampled_from(
@@ -79,6 +84,7 @@ def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Split
         name = "next" if at == count - 1 and not is_keyed else f"inner{at}"
         steps += f"  {name}:\n    {draw_step(data, STEPS, read, 'table.loop')}\n"
         read = name
+    steps += TOTALS if "totals" in steps else ""
     ends = data.draw(KEYED_ENDS if is_keyed else ENDS)
     rounds = data.draw(st.integers(1, 4))
     text = (
@@ -109,6 +115,7 @@ def draw_delta(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits
     for at in range(data.draw(st.integers(1, 3))):
         step = draw_step(data, st.one_of(DELTA_STEPS, STEPS), read, "table.workset")
         steps, read = f"{steps}  inner{at}:\n    {step}\n", f"inner{at}"
+    steps += TOTALS if "totals" in steps else ""
     workset = data.draw(st.sampled_from(["start", "first"]))
     rounds, ends = data.draw(st.integers(1, 5)), data.draw(DELTA_ENDS)
     text = (
@@ -236,7 +243,7 @@ def test_rounds_are_counted_once_through_a_restart(tmp_path: Path) -> None:
     ]
     memory = FlakyMemory({"pages": {"0": pages}, "links": {"0": [pl.concat(links)]}})
     life = Life(tmp_path, f"settings: {{parallelism: 1}}\n{LATE_LINKS}", memory)
-    first = life.run(1, Fate(stopped_at=0.006))
+    first = life.run(1, Fate(stopped_at=0.001))
     assert 0 < first.part_counts["reached"].metrics.counters["rounds"] < 6
     counted = life.run(2).part_counts["reached"].metrics
     assert counted.counters == {"rounds": 6, "rows_changed": 5}

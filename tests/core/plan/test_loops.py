@@ -340,7 +340,9 @@ DELTA_TABLE = "delta: {solution: plain, workset: plain, key: id}, body: next, ma
         (BULK_TABLE, "from: tries.loop, where: id > 3", {"tries.loop"}),
         (DELTA_TABLE, "from: tries.workset, where: id > 3", {"tries.workset"}),
         (DELTA_TABLE, "from: tries.solution, where: id > 3", None),
-        (BULK_TABLE, "from: [plain, tries.loop]", None),
+        (BULK_TABLE, "from: [plain, tries.loop]", {"tries.loop"}),
+        (DELTA_TABLE, "from: [plain, tries.workset]", {"tries.workset"}),
+        (DELTA_TABLE, "from: [tries.solution, tries.workset]", None),
         (BULK_TABLE, "from: tries.loop, key: id, aggregate: {at: max(at)}", {"tries.loop"}),
         (BULK_TABLE, "from: tries.loop, key: id, aggregate: {at: first(at)}", None),
         (

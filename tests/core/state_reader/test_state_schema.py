@@ -165,3 +165,23 @@ def test_rows_inside_of_a_loop_have_the_columns_of_its_input(tmp_path: Path) -> 
     (empty,) = reader.read("loop", [], NO_CLOCK_US)
     assert empty.schema == stored.schema
     assert reader.list_identity_columns("loop") == ()
+
+
+def test_rows_that_a_union_inside_of_a_loop_stores_are_rows(tmp_path: Path) -> None:
+    step = "iterate: {bulk: numbers, body: both, rounds: 3}"
+    more = (
+        "  numbers: {from: rows, select: [k, v]}\n"
+        "  bases: {from: rows, select: {k: k + 1, v: v}}\n"
+        "  both: {from: [step.loop, bases], key: v, aggregate: {k: max(k)}, select: [k, v]}\n"
+    )
+    text = changed_pipelines.pipeline(step, more)
+    stored = changed_pipelines.document(changed_pipelines.plan(tmp_path, text))
+    schema = read_state_schema(stored, "both")
+    assert isinstance(schema, StateSchema)
+    rows = pl.DataFrame({"__k0": [3, 3], "k": [1, 1], "__weight": [2, -1], "__slot": [0, 0]})
+    (shown,) = KeyedStateReader(schema).read("rows", [rows], NO_CLOCK_US)
+    assert shown.rows(named=True) == [{"v": 3, "k": 1}]
+    same = changed_pipelines.plan(tmp_path, text.replace("max(k)", "min(k)"))
+    assert changed_pipelines.refusal(stored, same) == ""
+    other = changed_pipelines.plan(tmp_path, text.replace("max(k)", "count(*)"))
+    assert "both belongs to another operation" in changed_pipelines.refusal(stored, other)

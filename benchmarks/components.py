@@ -4,7 +4,8 @@ The graph is random, with five edges for each vertex. The figure is that of
 `configs/loops/contraction.yaml`; on stderr also that of `scipy.sparse.csgraph`, if scipy is
 installed, with the same reading and writing, and for a tenth of the edges that of the delta
 iteration of `configs/loops/minimum.yaml` and of the same rounds as `bulk`, with the rows that the
-heads send into their loops. `python -m benchmarks.components [THOUSANDS OF EDGES]`
+heads send into their loops, and that of a ranking whose head sends whole tables or differences.
+`python -m benchmarks.components [THOUSANDS OF EDGES]`
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import polars as pl
 
+from benchmarks import spark_loops
 from docs.snippets import ROOT
 
 SOURCES = """\
@@ -39,6 +41,9 @@ BULK = """\
   both: {from: [sent, minimum.loop]}
   smaller: {from: both, key: id, aggregate: {value: min(value)}}
 """
+UNION = "shares: {from: [given, bases]}"
+UNION_OF_CHANGES = "shares: {from: [given, bases], where: share >= 0, on_error: skip}"
+"""A step that does the same and cannot compute whole tables."""
 SCIPY = """\
 import numpy, polars
 from scipy.sparse import coo_matrix
@@ -80,9 +85,14 @@ def read_steps(name: str, end: str) -> str:
 def run_pipeline(
     folder: Path, steps: str, vertices: str, head: str, result: str
 ) -> tuple[float, int, pl.DataFrame]:
-    """Run a pipeline; return its CPU seconds, the rows that its head emits, and the result."""
+    """Run steps; return their CPU seconds, the rows that their head emits, and the result."""
     sources, sinks = SOURCES.replace("VERTICES", vertices), SINKS.replace("RESULT", result)
-    (folder / "p.yaml").write_text(f"{sources}steps:\n{steps}{sinks}")
+    return run_text(folder, f"{sources}steps:\n{steps}{sinks}", head)
+
+
+def run_text(folder: Path, text: str, head: str) -> tuple[float, int, pl.DataFrame]:
+    """Run a pipeline; return its CPU seconds, the rows that its head emits, and the result."""
+    (folder / "p.yaml").write_text(text)
     headrace = str(Path(sys.executable).with_name("headrace"))
     spent, log = run_timed(folder, headrace, "run", "p.yaml", "--fresh", "--log", "json")
     events = [json.loads(line) for line in log.splitlines()]
@@ -115,6 +125,16 @@ def compare_kinds(folder: Path) -> None:
     print(f"bulk: {bulk_s:.1f} s, {bulk_rows} rows from the head", file=sys.stderr)
 
 
+def compare_rankings(folder: Path, links: int) -> None:
+    """Print the times of a ranking of which each round sends the table, or what has changed."""
+    spark_loops.write_graph(folder, links)
+    text = spark_loops.SOURCES + spark_loops.RANKING
+    whole_s, _, ranks = run_text(folder, text, "ranks")
+    changes_s, _, same = run_text(folder, text.replace(UNION, UNION_OF_CHANGES), "ranks")
+    assert (ranks["rank"] - same["rank"]).abs().max() < 1e-6
+    print(f"ranking: {whole_s:.1f} s, as differences {changes_s:.1f} s", file=sys.stderr)
+
+
 def main(thousands: str = "5000") -> None:
     """Print the figures."""
     edges = int(thousands) * 1000
@@ -128,6 +148,7 @@ def main(thousands: str = "5000") -> None:
         compare_with_scipy(folder, found, spent)
         write_graph(folder, edges // 10)
         compare_kinds(folder)
+        compare_rankings(folder, edges // 10)
 
 
 if __name__ == "__main__":

@@ -325,7 +325,8 @@ class _OperatorFactory:
         if self.step.round_inputs:
             from headrace.core.operators.round_operators import build_round_operator
 
-            return build_round_operator(operation, self.output_stream)
+            ordered = any(stream.has_row_order for stream in self.step.main_outputs)
+            return build_round_operator(operation, self.output_stream, ordered=ordered)
         # Loaded only for pipelines with keyed steps, because it loads all aggregates.
         from headrace.core.operators.keyed_factory import build_keyed_operator
         from headrace.core.plan.window_clauses import list_user_code

@@ -61,7 +61,7 @@ class ResultRows:
         if not frame.height:
             return
         if self._ordered:
-            frame = add_row_order(frame, self._compute_tie_breaker(frame))
+            frame = add_row_order(frame, compute_tie_breaker(frame, self._key))
             if self._window_columns is not None:
                 frame = number_parts(frame, _number_within(frame, self._window_columns))
         hidden = [name for name in HIDDEN_COLUMNS if name in frame.columns]
@@ -83,13 +83,14 @@ class ResultRows:
             deleted = deleted | ~self._having.fill_null(False)
         return add_columns(frame, deleted.alias(DELETE))
 
-    def _compute_tie_breaker(self, frame: pl.DataFrame) -> pl.Series:
-        """Return a number made from the key, which orders rows of the same time."""
-        import polars as pl
 
-        if not self._key:
-            return pl.Series("at", range(frame.height), dtype=pl.Int64)
-        return compute_key_groups(encode_keys(frame.select(self._key)), 1 << 31)
+def compute_tie_breaker(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
+    """Return a number made from the key, which orders rows of the same time."""
+    import polars as pl
+
+    if not key:
+        return pl.Series("at", range(frame.height), dtype=pl.Int64)
+    return compute_key_groups(encode_keys(frame.select(key)), 1 << 31)
 
 
 def _number_within(frame: pl.DataFrame, by: Sequence[str]) -> pl.Expr:

@@ -14,24 +14,42 @@ from typing import TYPE_CHECKING
 
 from headrace.core.expressions.compilation import to_expr
 from headrace.core.operators.changelog.change_rows import ROWS_STATE
-from headrace.core.operators.changelog.weighted_rows import WeightedRows, get_weights, repeat_rows
+from headrace.core.operators.changelog.ordered_pages import GROUP
+from headrace.core.operators.changelog.retraction_top import build_row_order
+from headrace.core.operators.changelog.tied_top import compute_ranks, differs_from_previous
+from headrace.core.operators.changelog.weighted_rows import (
+    WeightedRows,
+    consolidate,
+    get_weights,
+    repeat_rows,
+)
 from headrace.core.operators.folds import AggregateFold
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Operator, Output, RoundOperator, StatelessOperator
+from headrace.core.operators.result_rows import compute_tie_breaker
 from headrace.core.plan import nodes
+from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.types.data_types import to_polars
-from headrace.core.types.elements import DELETE, WEIGHT
+from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
 from headrace.core.types.frames import concat_chunks, select_columns
+from headrace.core.types.row_order import ORDER_TYPE, add_row_order
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def build_round_operator(operation: nodes.KeyedOperation, stream: str) -> Operator:
-    """Build the operator of a keyed operation over the tables of rounds."""
+def build_round_operator(
+    operation: nodes.KeyedOperation, stream: str, *, ordered: bool
+) -> Operator:
+    """Build the operator of a keyed operation over the tables of rounds.
+
+    With `ordered`, its rows must carry their position in the row order.
+    """
     match operation:
         case nodes.Aggregate():
-            return RoundAggregateOperator(operation, stream)
+            return RoundAggregateOperator(operation, stream, ordered=ordered)
+        case nodes.Top():
+            return RoundTopOperator(operation, stream)
         case nodes.ChangelogConversion():
             return RoundRowsOperator(stream)
     raise AssertionError(operation)
@@ -47,8 +65,8 @@ def select_rows(frame: pl.DataFrame) -> pl.DataFrame:
 class RoundAggregateOperator(RoundOperator):
     """The operator of `aggregate` over the tables of rounds."""
 
-    def __init__(self, operation: nodes.Aggregate, stream: str) -> None:
-        self._stream = stream
+    def __init__(self, operation: nodes.Aggregate, stream: str, *, ordered: bool) -> None:
+        self._stream, self._ordered = stream, ordered
         self._grouping = GroupingKey(operation.key)
         self._fold = AggregateFold(operation, self._grouping)
         self._having = None if operation.having is None else to_expr(operation.having.condition)
@@ -77,7 +95,53 @@ class RoundAggregateOperator(RoundOperator):
         results = self._fold.finish(self._fold.begin(rows, by), by)
         if self._having is not None:
             results = results.filter(self._having)
-        yield self._stream, select_columns(results, *self._columns)
+        found = select_columns(results, *self._columns)
+        if self._ordered and found.height:
+            found = add_row_order(found, compute_tie_breaker(found, self._grouping.names))
+        yield self._stream, found
+
+
+class RoundTopOperator(RoundOperator):
+    """The operator of `top` over the tables of rounds."""
+
+    def __init__(self, operation: nodes.Top, stream: str) -> None:
+        self._operation, self._stream = operation, stream
+        self._grouping = GroupingKey(operation.key)
+        self._rows: list[pl.DataFrame] = []
+        self._columns: tuple[str, ...] = ()
+        """The columns that are ranked; the first rows tell them."""
+
+    @property
+    def pending_rows(self) -> int:
+        """The number of rows that have come in the round."""
+        return sum(frame.height for frame in self._rows)
+
+    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
+        """Take rows of the round."""
+        rows = select_rows(frame)
+        if not self._columns:
+            stored = filter(self._operation.stores_column, rows.columns)
+            self._columns = tuple(name for name in stored if name not in (EVENT_TIME, WEIGHT))
+        if rows.height:
+            self._rows.append(self._grouping.project_columns(rows, self._columns))
+        yield from ()
+
+    def end_round(self) -> Iterator[Output]:
+        """Emit the first rows of all groups, with their ranks."""
+        import polars as pl
+
+        if not self._rows:
+            return
+        rows, self._rows = concat_chunks(self._rows), []
+        key = self._grouping.internal_names
+        rows = build_row_order(self._operation.by, self._columns).sort(rows, key)
+        is_next = differs_from_previous(rows, [pl.col(name) for name in key])
+        once = pl.lit(1, dtype=pl.Int64).alias(WEIGHT)
+        rows = rows.with_columns(is_next.cum_sum().alias(GROUP), once)
+        ranks = compute_ranks(rows, self._operation)
+        first = rows.hstack([ranks]).filter(ranks <= self._operation.rows)
+        shown = [name for name in self._columns if name != ORDER]
+        yield self._stream, select_columns(first, *shown, RANK_COLUMN, ORDER)
 
 
 class RoundUnionOperator(RoundOperator):
@@ -88,9 +152,10 @@ class RoundUnionOperator(RoundOperator):
 
     def __init__(self, stream: str, stored: nodes.StoredRows, context: KeyedContext) -> None:
         self._stream = stream
-        self._columns = [field.name for field in stored.columns]
+        position = {ORDER: to_polars(ORDER_TYPE)} if stored.has_row_order else {}
+        self._columns = [*(field.name for field in stored.columns), *position]
         self._grouping = GroupingKey(stored.key)
-        self._others = {f.name: to_polars(f.type) for f in stored.columns_without_key}
+        self._others = {f.name: to_polars(f.type) for f in stored.columns_without_key} | position
         types = {**self._grouping.types, **self._others}
         self._rows = WeightedRows(context.state, ROWS_STATE, self._grouping.internal_names, types)
         self._table: pl.DataFrame | None = None
@@ -108,7 +173,8 @@ class RoundUnionOperator(RoundOperator):
     def process_right(self, frame: pl.DataFrame) -> Iterator[Output]:
         """Store rows."""
         rows = frame.with_columns(get_weights(frame))
-        self._rows.add(self._grouping.project_columns(rows, [*self._others, WEIGHT]))
+        rows = self._grouping.project_columns(rows, [*self._others, WEIGHT])
+        self._rows.add(consolidate(rows))
         self._table = None
         yield from ()
 

@@ -204,7 +204,9 @@ def _build_fingerprint(
         )
         return _build_join_fingerprint(join, states, ordered)
     if (stored := get_stored_rows(part)) is not None:
-        text = f"union with stored rows of {', '.join(_list_typed_columns(stored.columns))}"
+        columns = _list_typed_columns(stored.columns)
+        columns += ["row order"] if stored.has_row_order else []
+        text = f"union with stored rows of {', '.join(columns)}"
         key = _describe_key(stored.key)
         return Fingerprint(key, "", text, {}, {}, {}, states, 0, "", has_having=False)
     keyed = get_keyed_operation(part)

@@ -21,12 +21,14 @@ from headrace.core.plan import nodes
 from headrace.core.plan.layout import (
     get_input_key,
     get_keyed_operation,
+    get_stored_rows,
     get_two_input_operation,
     reference_columns,
 )
 from headrace.core.plan.loop_bodies import list_loops
 from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
+from headrace.core.plan.row_order_demand import needs_row_order
 from headrace.core.plan.window_clauses import list_user_code
 from headrace.core.types.data_types import FLOAT_TYPES, is_nested
 
@@ -38,23 +40,30 @@ _LONE_ROWS: dict[int, frozenset[nodes.JoinType]] = {
 
 
 def mark_round_tables(
-    parts: Iterable[nodes.PlanPart], *, stores_unions: bool
+    parts: Iterable[nodes.PlanPart], *, as_earlier: bool
 ) -> tuple[nodes.PlanPart, ...]:
     """Return the parts, in which loops with whole tables and the steps inside of them say so.
 
-    With `stores_unions`, a union may store rows from outside of the loop.
+    With `as_earlier` these are only the loops that have whole tables in earlier versions.
     """
     parts = tuple(parts)
     streams = {
         s.name: s for part in parts if not isinstance(part, nodes.Sink) for s in part.outputs
     }
     for head, loop in list_loops(parts):
-        known = streams if stores_unions else {}
-        if loop.table is not None and (marked := _mark_readers(head, loop, parts, known)):
+        marked = {} if loop.table is None else _mark_readers(head, loop, parts, streams)
+        if loop.table is None or not marked:
+            continue
+        if not as_earlier or all(map(_had_tables_earlier, (head, *marked.values()))):
             table = replace(loop.table, sends_tables=True)
             marked[head.name] = replace(head, operations=(replace(loop, table=table),))
             parts = tuple(marked.get(part.name, part) for part in parts)
     return parts
+
+
+def _had_tables_earlier(step: nodes.Step) -> bool:
+    """Whether a step with whole tables has them in earlier versions as well."""
+    return get_stored_rows(step) is None and not any(s.has_row_order for s in step.outputs)
 
 
 def _mark_readers(
@@ -62,21 +71,16 @@ def _mark_readers(
     loop: nodes.Loop,
     parts: Sequence[nodes.PlanPart],
     streams: Mapping[str, nodes.Stream],
-) -> dict[str, nodes.PlanPart]:
-    """Return the steps that compute the tables of rounds; none if some step cannot.
-
-    `streams` are those from outside of loops that a union may store, and others.
-    """
-    if any(stream.has_row_order for stream in head.outputs):
-        return {}
+) -> dict[str, nodes.Step]:
+    """Return the steps that compute the tables of rounds; none if some step cannot."""
     inside = set(loop.list_inner_streams(head.name))
     tables = {loop.list_inner_streams(head.name)[0]}
-    marked = dict[str, nodes.PlanPart]()
+    marked = dict[str, nodes.Step]()
     for part in parts:
         if not isinstance(part, nodes.Step) or inside.isdisjoint(part.inputs):
             continue
         if read := tables.intersection(part.inputs):
-            outside = [streams[n] for n in part.inputs if n in streams and n not in inside]
+            outside = [streams[name] for name in part.inputs if name not in inside]
             if (step := _mark_reader(part, read, outside)) is None:
                 return {}
             marked[part.name] = step
@@ -117,7 +121,9 @@ def _store_rows(step: nodes.Step, outside: Sequence[nodes.Stream]) -> nodes.Step
         )
     if not columns or any(is_fallible(column.value) for column in key):
         return None
-    stored = nodes.StoredRows(frozenset(stream.name for stream in outside), columns, key)
+    inputs = frozenset(stream.name for stream in outside)
+    is_ordered = all(stream.has_row_order for stream in outside)
+    stored = nodes.StoredRows(inputs, columns, key, is_ordered)
     return replace(step, operations=(replace(first, stored=stored), *others))
 
 
@@ -127,13 +133,17 @@ def _name_key_column(at: int, value: TypedExpression) -> str:
 
 def _computes_tables(step: nodes.Step, in_rounds: Sequence[bool]) -> bool:
     """Whether a step can compute whole tables; `in_rounds` says which inputs are such tables."""
-    if step.on_error != "fail" or any(stream.has_row_order for stream in step.outputs):
-        return False
-    return all(_computes_table(operation, in_rounds) for operation in step.operations)
+    return step.on_error == "fail" and all(
+        _computes_table(operation, in_rounds) for operation in step.operations
+    )
 
 
 def _computes_table(operation: nodes.Operation, in_rounds: Sequence[bool]) -> bool:
     match operation:
+        case nodes.Top(window=None, ttl=None, time_column=""):
+            return not is_fallible_operation(operation)
+        case _ if needs_row_order(operation):  # the rows of a table have no order of their own
+            return False
         case nodes.Filter() | nodes.Project() | nodes.Explode() | nodes.WeightConversion():
             return True
         case nodes.ChangelogConversion(output="retract", form=None):

@@ -142,7 +142,7 @@ class RetractionTopOperator(StatelessOperator):
         state = self._context.state
         emitted = {BEST_ROWS: pl.List(pl.Struct(row)), NEWEST_TIME: to_polars(TIMESTAMP)}
         table = state.open_table(KEYS_STATE, {**emitted, **self._group_columns})
-        self._order = _build_row_order(self._operation.by, row)
+        self._order = build_row_order(self._operation.by, row)
         pages = OrderedPages(
             state,
             RANKING_STATE,
@@ -340,7 +340,7 @@ class RetractionTopOperator(StatelessOperator):
         return out, DELETE
 
 
-def _build_row_order(by: Sequence[Ranking], columns: Iterable[str]) -> RowOrder:
+def build_row_order(by: Sequence[Ranking], columns: Iterable[str]) -> RowOrder:
     """Return the order of ranks; rows that are ranked alike are ordered by position and values.
 
     The values are in the order of their names: new columns are null in all rows of a savepoint, and

@@ -67,7 +67,7 @@ class TiedTopOperator(RetractionTopOperator):
 
         if not have_several(pages):
             return pages
-        is_next = _differs_from_previous(pages, [pl.col(GROUP), *_list_values(self._operation)])
+        is_next = differs_from_previous(pages, [pl.col(GROUP), *_list_values(self._operation)])
         run = is_next.cum_sum().alias(RUN)
         before = pl.col(COUNT).cum_sum() - pl.col(COUNT)
         counted = (
@@ -116,12 +116,15 @@ def compute_ranks(rows: pl.DataFrame, operation: nodes.Top) -> pl.Series:
     """Return the ranks of rows, which are in order and have GROUP and WEIGHT."""
     import polars as pl
 
-    is_new = _differs_from_previous(rows, [pl.col(GROUP), *_list_values(operation)])
-    if operation.ties == "dense_rank":
-        rank = pl.col(IS_NEXT).cum_sum().over(GROUP)
-    else:
-        before = pl.col(WEIGHT).cum_sum().over(GROUP) - pl.col(WEIGHT)
-        rank = pl.when(IS_NEXT).then(before + 1).forward_fill()
+    is_new = differs_from_previous(rows, [pl.col(GROUP), *_list_values(operation)])
+    number = pl.col(WEIGHT).cum_sum().over(GROUP) - pl.col(WEIGHT) + 1
+    match operation.ties:
+        case "row_number":
+            rank = number
+        case "dense_rank":
+            rank = pl.col(IS_NEXT).cum_sum().over(GROUP)
+        case _:
+            rank = pl.when(IS_NEXT).then(number).forward_fill()
     numbered = rows[[GROUP, WEIGHT]].hstack([is_new.alias(IS_NEXT)])
     return numbered.select(rank.cast(pl.Int32).alias(RANK_COLUMN))[RANK_COLUMN]
 
@@ -131,10 +134,12 @@ def _list_values(operation: nodes.Top) -> list[pl.Expr]:
     return [to_expr(each.value).alias(f"__by{at}") for at, each in enumerate(operation.by)]
 
 
-def _differs_from_previous(rows: pl.DataFrame, values: list[pl.Expr]) -> pl.Series:
+def differs_from_previous(rows: pl.DataFrame, values: list[pl.Expr]) -> pl.Series:
     """Return whether a row differs from the one before in any of these values."""
     import polars as pl
 
-    differs = pl.any_horizontal(value.ne_missing(value.shift(1)) for value in values)
+    differs = pl.any_horizontal(
+        pl.lit(False), *(value.ne_missing(value.shift(1)) for value in values)
+    )
     is_first = pl.int_range(pl.len()) == 0
     return rows.select((is_first | differs).alias(IS_NEXT)).to_series()

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Literal
 
-from headrace.core.operators.changelog.weighted_rows import get_weights, repeat_rows
-from headrace.core.operators.joins.join_sides import LEFT, RIGHT, emits_unmatched
+from headrace.core.operators.changelog.weighted_rows import consolidate, get_weights, repeat_rows
+from headrace.core.operators.joins.join_sides import LEFT, RIGHT, JoinSideColumns, emits_unmatched
 from headrace.core.operators.joins.table_join import TableJoin
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, RoundOperator
@@ -47,12 +47,18 @@ class RoundJoin(TableJoin, RoundOperator):
         """Take rows of the round, or store rows of another input."""
         side = self._sides[which]
         if which in self._round_rows:
-            self._round_rows[which].append(side.project_pair_columns(select_rows(frame)))
+            self._round_rows[which].append(self._project_rows(side, select_rows(frame)))
         else:
             rows = side.project_input(frame).with_columns(get_weights(frame))
             lacks = side.find_null_keys(rows)
-            self._rows[which].add(rows if lacks is None else rows.filter(~lacks))
+            self._rows[which].add(consolidate(rows if lacks is None else rows.filter(~lacks)))
         yield from ()
+
+    def _project_rows(self, side: JoinSideColumns, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the key, the columns, and the position (if any) of rows of the round."""
+        if side.number is None:
+            return side.project_pair_columns(rows)
+        return side.project_input(rows).drop(side.time)
 
     def end_round(self) -> Iterator[Output]:
         """Emit the join of the rows of the round."""

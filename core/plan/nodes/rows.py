@@ -108,6 +108,8 @@ class StoredRows:
     key: tuple[ComputedColumn, ...]
     """The key by which they are distributed. A column of the rows among it has their name for it,
     any other one a name that they do not have."""
+    has_row_order: bool
+    """Whether they have their position in the row order."""
 
     @property
     def columns_without_key(self) -> tuple[Field, ...]:

@@ -36,11 +36,17 @@ STEPS = st.sampled_from(
         "from: [INPUT, totals, start]\n    key: k\n    aggregate: {v: max(v)}",
         "from: [totals, INPUT]\n    with: {k: k % 3}\n    key: k\n    aggregate: {v: min(v)}",
         "from: INPUT\n    key: k\n    aggregate: {v: max(v)}",
+        "from: INPUT\n    key: k\n    top: {n: 2, by: v}",
+        "from: [INPUT, totals]\n    key: v\n    top: {n: 1, by: k desc}",
+        "from: INPUT\n    top: {n: 3, by: [v desc, k]}",
+        "from: INPUT\n    top: {n: 2, by: v, ties: dense_rank}",
         "from: INPUT\n    key: v\n    aggregate: {k: count(*)}\n    select: {k: k, v: v}",
         "join: {left: {from: INPUT, as: one}, right: {from: b, as: other}, on: one.k = other.k}\n"
         "    select: {k: other.v, v: one.v}",
         "join: {left: {from: INPUT, as: one}, right: {from: b, as: other}, on: one.k = other.k,"
         " type: anti}",
+        "join: {left: {from: INPUT, as: one}, right: {from: totals, as: other}, "
+        "on: one.k = other.k}\n    select: {k: other.v, v: one.v}",
         "from: INPUT\n    key: k\n    aggregate: {v: 'coalesce(sum(v), 0) % 10'}\n"
         "    having: v > 1",
         "join: {left: {from: b, as: other}, right: {from: INPUT, as: one}, on: one.k = other.k,"
@@ -82,7 +88,7 @@ def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Split
     steps, read = "", "table.loop"
     for at in range(count):
         name = "next" if at == count - 1 and not is_keyed else f"inner{at}"
-        steps += f"  {name}:\n    {draw_step(data, STEPS, read, 'table.loop')}\n"
+        steps += format_step(name, draw_step(data, STEPS, read, "table.loop"))
         read = name
     steps += TOTALS if "totals" in steps else ""
     ends = data.draw(KEYED_ENDS if is_keyed else ENDS)
@@ -108,13 +114,20 @@ def draw_step(data: st.DataObject, steps: st.SearchStrategy[str], read: str, who
     return step.replace("INPUT", read).replace("WHOLE", whole)
 
 
+def format_step(name: str, step: str) -> str:
+    """Return the step; a `top` is followed by one that leaves out its rank."""
+    if "top:" not in step:
+        return f"  {name}:\n    {step}\n"
+    return f"  first_{name}:\n    {step}\n  {name}: {{from: first_{name}, select: [k, v]}}\n"
+
+
 def draw_delta(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits]]:
     """Draw a delta iteration, and the rows of its sources."""
     chance = random.Random(data.draw(st.integers(0, 9999)))
     steps, read = "", data.draw(st.sampled_from(["table.workset", "table.solution"]))
     for at in range(data.draw(st.integers(1, 3))):
         step = draw_step(data, st.one_of(DELTA_STEPS, STEPS), read, "table.workset")
-        steps, read = f"{steps}  inner{at}:\n    {step}\n", f"inner{at}"
+        steps, read = steps + format_step(f"inner{at}", step), f"inner{at}"
     steps += TOTALS if "totals" in steps else ""
     workset = data.draw(st.sampled_from(["start", "first"]))
     rounds, ends = data.draw(st.integers(1, 5)), data.draw(DELTA_ENDS)

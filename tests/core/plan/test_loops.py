@@ -330,6 +330,7 @@ def test_a_loop_that_nothing_leaves_needs_no_reader_of_rows_that_leave(tmp_path:
     assert said(tmp_path, text) == []
 
 
+RANKED = "top: {n: 1, by: id, ties: rank}, drop: [rank]"
 BULK_TABLE = "bulk: plain, body: next, rounds: 3"
 DELTA_TABLE = "delta: {solution: plain, workset: plain, key: id}, body: next, max_rounds: 3"
 
@@ -345,6 +346,7 @@ DELTA_TABLE = "delta: {solution: plain, workset: plain, key: id}, body: next, ma
         (DELTA_TABLE, "from: [tries.solution, tries.workset]", None),
         (BULK_TABLE, "from: tries.loop, key: id, aggregate: {at: max(at)}", {"tries.loop"}),
         (BULK_TABLE, "from: tries.loop, key: id, aggregate: {at: first(at)}", None),
+        (BULK_TABLE, f"from: tries.loop, {RANKED}", {"tries.loop"}),
         (
             BULK_TABLE,
             "from: tries.loop, where: id > 3, on_error: skip",

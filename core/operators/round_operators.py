@@ -9,14 +9,12 @@ Tests: tests/core/job/test_table_rounds.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.expressions.compilation import to_expr
-from headrace.core.operators.changelog.change_rows import ROWS_STATE
-from headrace.core.operators.changelog.ordered_pages import GROUP
-from headrace.core.operators.changelog.retraction_top import build_row_order
-from headrace.core.operators.changelog.tied_top import compute_ranks, differs_from_previous
+from headrace.core.operators.changelog.rows import ROWS_STATE
 from headrace.core.operators.changelog.weighted_rows import (
     WeightedRows,
     consolidate,
@@ -28,9 +26,8 @@ from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
 from headrace.core.operators.operator import Operator, Output, RoundOperator, StatelessOperator
 from headrace.core.operators.result_rows import compute_tie_breaker
 from headrace.core.plan import nodes
-from headrace.core.plan.nodes import RANK_COLUMN
 from headrace.core.types.data_types import to_polars
-from headrace.core.types.elements import DELETE, EVENT_TIME, ORDER, WEIGHT
+from headrace.core.types.elements import DELETE, ORDER, WEIGHT
 from headrace.core.types.frames import concat_chunks, select_columns
 from headrace.core.types.row_order import ORDER_TYPE, add_row_order
 
@@ -49,6 +46,8 @@ def build_round_operator(
         case nodes.Aggregate():
             return RoundAggregateOperator(operation, stream, ordered=ordered)
         case nodes.Top():
+            from headrace.core.operators.round_top import RoundTopOperator
+
             return RoundTopOperator(operation, stream)
         case nodes.ChangelogConversion():
             return RoundRowsOperator(stream)
@@ -62,15 +61,11 @@ def select_rows(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(~frame[DELETE].fill_null(False)).drop(DELETE)
 
 
-class RoundAggregateOperator(RoundOperator):
-    """The operator of `aggregate` over the tables of rounds."""
+class KeyedRoundOperator(RoundOperator):
+    """The base of operators over the rows of a key in the table of a round."""
 
-    def __init__(self, operation: nodes.Aggregate, stream: str, *, ordered: bool) -> None:
-        self._stream, self._ordered = stream, ordered
-        self._grouping = GroupingKey(operation.key)
-        self._fold = AggregateFold(operation, self._grouping)
-        self._having = None if operation.having is None else to_expr(operation.having.condition)
-        self._columns = (*self._grouping.names, *(each.name for each in operation.columns))
+    def __init__(self, key: Sequence[nodes.ComputedColumn], stream: str) -> None:
+        self._stream, self._grouping = stream, GroupingKey(key)
         self._rows: list[pl.DataFrame] = []
 
     @property
@@ -82,66 +77,46 @@ class RoundAggregateOperator(RoundOperator):
         """Take rows of the round."""
         rows = select_rows(frame)
         if rows.height:
-            columns = sorted(self._fold.input_columns)
-            self._rows.append(self._grouping.project_columns(rows, columns))
+            self._rows.append(self._grouping.project_columns(rows, self._select_columns(rows)))
         yield from ()
 
     def end_round(self) -> Iterator[Output]:
         """Emit the results of all groups."""
-        if not self._rows:
-            return
-        rows, self._rows = concat_chunks(self._rows), []
+        if self._rows:
+            rows, self._rows = concat_chunks(self._rows), []
+            yield self._stream, self._compute_results(rows)
+
+    @abstractmethod
+    def _select_columns(self, rows: pl.DataFrame) -> Collection[str]:
+        """Return the columns of rows that are needed."""
+
+    @abstractmethod
+    def _compute_results(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the results of all groups."""
+
+
+class RoundAggregateOperator(KeyedRoundOperator):
+    """The operator of `aggregate` over the tables of rounds."""
+
+    def __init__(self, operation: nodes.Aggregate, stream: str, *, ordered: bool) -> None:
+        super().__init__(operation.key, stream)
+        self._ordered = ordered
+        self._fold = AggregateFold(operation, self._grouping)
+        self._having = None if operation.having is None else to_expr(operation.having.condition)
+        self._columns = (*self._grouping.names, *(each.name for each in operation.columns))
+
+    def _select_columns(self, rows: pl.DataFrame) -> Collection[str]:
+        return sorted(self._fold.input_columns)
+
+    def _compute_results(self, rows: pl.DataFrame) -> pl.DataFrame:
         by = self._grouping.internal_names
         results = self._fold.finish(self._fold.begin(rows, by), by)
         if self._having is not None:
             results = results.filter(self._having)
         found = select_columns(results, *self._columns)
-        if self._ordered and found.height:
-            found = add_row_order(found, compute_tie_breaker(found, self._grouping.names))
-        yield self._stream, found
-
-
-class RoundTopOperator(RoundOperator):
-    """The operator of `top` over the tables of rounds."""
-
-    def __init__(self, operation: nodes.Top, stream: str) -> None:
-        self._operation, self._stream = operation, stream
-        self._grouping = GroupingKey(operation.key)
-        self._rows: list[pl.DataFrame] = []
-        self._columns: tuple[str, ...] = ()
-        """The columns that are ranked; the first rows tell them."""
-
-    @property
-    def pending_rows(self) -> int:
-        """The number of rows that have come in the round."""
-        return sum(frame.height for frame in self._rows)
-
-    def process(self, frame: pl.DataFrame) -> Iterator[Output]:
-        """Take rows of the round."""
-        rows = select_rows(frame)
-        if not self._columns:
-            stored = filter(self._operation.stores_column, rows.columns)
-            self._columns = tuple(name for name in stored if name not in (EVENT_TIME, WEIGHT))
-        if rows.height:
-            self._rows.append(self._grouping.project_columns(rows, self._columns))
-        yield from ()
-
-    def end_round(self) -> Iterator[Output]:
-        """Emit the first rows of all groups, with their ranks."""
-        import polars as pl
-
-        if not self._rows:
-            return
-        rows, self._rows = concat_chunks(self._rows), []
-        key = self._grouping.internal_names
-        rows = build_row_order(self._operation.by, self._columns).sort(rows, key)
-        is_next = differs_from_previous(rows, [pl.col(name) for name in key])
-        once = pl.lit(1, dtype=pl.Int64).alias(WEIGHT)
-        rows = rows.with_columns(is_next.cum_sum().alias(GROUP), once)
-        ranks = compute_ranks(rows, self._operation)
-        first = rows.hstack([ranks]).filter(ranks <= self._operation.rows)
-        shown = [name for name in self._columns if name != ORDER]
-        yield self._stream, select_columns(first, *shown, RANK_COLUMN, ORDER)
+        if not (self._ordered and found.height):
+            return found
+        return add_row_order(found, compute_tie_breaker(found, self._grouping.names))
 
 
 class RoundUnionOperator(RoundOperator):

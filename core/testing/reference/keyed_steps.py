@@ -204,16 +204,17 @@ def _differ(by: tuple[nodes.Ranking, ...], one: TimedRow, other: TimedRow) -> bo
 def _rank_rows(by: tuple[nodes.Ranking, ...], rows: Rows) -> Rows:
     rows = sorted(rows, key=lambda row: row.order)
     for ranking in reversed(by):
-        values = dict(zip((row.order for row in rows), evaluate(ranking.value, rows), strict=True))
-        rows = sorted(rows, key=cmp_to_key(_build_comparison(ranking, values)))
+        values = evaluate(ranking.value, rows)  # rows of a table may have equal positions
+        key = cmp_to_key(_build_comparison(ranking, values))
+        rows = [rows[at] for at in sorted(range(len(rows)), key=key)]
     return rows
 
 
-def _build_comparison(
-    ranking: nodes.Ranking, values: Mapping[tuple[int, ...], Value]
-) -> Callable[[TimedRow, TimedRow], int]:
-    def compare(left: TimedRow, right: TimedRow) -> int:
-        a, b = values[left.order], values[right.order]
+def _build_comparison(ranking: nodes.Ranking, values: Sequence[Value]) -> Callable[[int, int], int]:
+    """Return the comparison of two rows by their numbers."""
+
+    def compare(left: int, right: int) -> int:
+        a, b = values[left], values[right]
         if a is None or b is None:
             nulls = (a is None) - (b is None)
             return nulls if ranking.nulls_last else -nulls

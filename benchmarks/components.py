@@ -131,7 +131,7 @@ def compare_rankings(folder: Path, links: int) -> None:
     text = spark_loops.SOURCES + spark_loops.RANKING
     whole_s, _, ranks = run_text(folder, text, "ranks")
     changes_s, _, same = run_text(folder, text.replace(UNION, UNION_OF_CHANGES), "ranks")
-    assert (ranks["rank"] - same["rank"]).abs().max() < 1e-6
+    assert ranks["rank"].is_close(same["rank"]).all()
     print(f"ranking: {whole_s:.1f} s, as differences {changes_s:.1f} s", file=sys.stderr)
 
 

@@ -52,6 +52,7 @@ from headrace.core.plan.nodes import (
     Sink,
     Source,
     Step,
+    StoredRows,
     Top,
     WeightConversion,
 )
@@ -331,11 +332,10 @@ def _describe_operation(operation: Operation) -> Iterator[str]:
             yield from describe_lookup(operation)
         case ChangeColumn():
             yield f"a row for each change, with {CHANGE}"
-        case WeightConversion(stored=None):
+        case WeightConversion(stored=StoredRows(inputs)):
+            yield f"stores the rows of {', '.join(sorted(inputs))}, and adds them in each round"
+        case WeightConversion():
             yield "each new row is added once"
-        case WeightConversion(stored=stored):
-            names = ", ".join(sorted(stored.inputs))
-            yield f"stores the rows of {names}, and adds them in each round"
         case RowTime(_, text):
             yield f"event time {text}"
         case Route(branches):

@@ -323,7 +323,7 @@ class _OperatorFactory:
     def _build_keyed(self, operation: nodes.KeyedOperation) -> Operator:
         """Build a keyed operator."""
         if self.step.round_inputs:
-            from headrace.core.operators.round_operators import build_round_operator
+            from headrace.core.operators.keyed_factory import build_round_operator
 
             ordered = any(stream.has_row_order for stream in self.step.main_outputs)
             return build_round_operator(operation, self.output_stream, ordered=ordered)

@@ -46,6 +46,27 @@ def build_keyed_operator(operation: nodes.KeyedOperation, context: KeyedContext)
     raise AssertionError(operation)
 
 
+def build_round_operator(
+    operation: nodes.KeyedOperation, stream: str, *, ordered: bool
+) -> Operator:
+    """Build the operator of a keyed operation over the tables of rounds.
+
+    With `ordered`, its rows must carry their position in the row order.
+    """
+    from headrace.core.operators import round_operators
+
+    match operation:
+        case nodes.Aggregate():
+            return round_operators.RoundAggregateOperator(operation, stream, ordered=ordered)
+        case nodes.Top():
+            from headrace.core.operators.round_top import RoundTopOperator
+
+            return RoundTopOperator(operation, stream)
+        case nodes.ChangelogConversion():
+            return round_operators.RoundRowsOperator(stream)
+    raise AssertionError(operation)
+
+
 def _build_top(operation: nodes.Top, context: KeyedContext) -> Operator:
     """Build the operator of a top without a window."""
     if operation.has_ties:

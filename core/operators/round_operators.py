@@ -23,7 +23,7 @@ from headrace.core.operators.changelog.weighted_rows import (
 )
 from headrace.core.operators.folds import AggregateFold
 from headrace.core.operators.keyed_context import GroupingKey, KeyedContext
-from headrace.core.operators.operator import Operator, Output, RoundOperator, StatelessOperator
+from headrace.core.operators.operator import Output, RoundOperator, StatelessOperator
 from headrace.core.operators.result_rows import compute_tie_breaker
 from headrace.core.plan import nodes
 from headrace.core.types.data_types import to_polars
@@ -33,25 +33,6 @@ from headrace.core.types.row_order import ORDER_TYPE, add_row_order
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-def build_round_operator(
-    operation: nodes.KeyedOperation, stream: str, *, ordered: bool
-) -> Operator:
-    """Build the operator of a keyed operation over the tables of rounds.
-
-    With `ordered`, its rows must carry their position in the row order.
-    """
-    match operation:
-        case nodes.Aggregate():
-            return RoundAggregateOperator(operation, stream, ordered=ordered)
-        case nodes.Top():
-            from headrace.core.operators.round_top import RoundTopOperator
-
-            return RoundTopOperator(operation, stream)
-        case nodes.ChangelogConversion():
-            return RoundRowsOperator(stream)
-    raise AssertionError(operation)
 
 
 def select_rows(frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,15 +2,17 @@
 
 The graph is random, with five edges for each vertex. The figure is that of
 `configs/loops/contraction.yaml`; on stderr also that of `scipy.sparse.csgraph`, if scipy is
-installed, with the same reading and writing, and for a tenth of the edges that of the delta
-iteration of `configs/loops/minimum.yaml` and of the same rounds as `bulk`, with the rows that the
-heads send into their loops, and that of a ranking whose head sends whole tables or differences.
+installed, with the same reading and writing. Then follow, for a tenth of the edges, the delta
+iteration of `configs/loops/minimum.yaml` and the same rounds as `bulk`, with the rows that their
+heads send: for such a graph, in which each round changes most vertices, and for a grid of roads, in
+which it changes few; and a ranking whose head sends whole tables or differences.
 `python -m benchmarks.components [THOUSANDS OF EDGES]`
 """
 
 from __future__ import annotations
 
 import json
+import math
 import random
 import resource
 import subprocess
@@ -32,7 +34,7 @@ sources:
 SINKS = "sinks: {out: {from: RESULT, files: {path: out, mode: overwrite}, format: parquet}}\n"
 BULK = """\
   minimum:
-    iterate: {bulk: vertices, body: smaller, rounds: 100}
+    iterate: {bulk: vertices, body: smaller, rounds: 10000}
   back: {from: edges, select: {one: other, other: one}}
   ways: {from: [edges, back]}
   sent:
@@ -56,13 +58,29 @@ polars.DataFrame({"id": ids, "value": labels}).write_parquet("labels.parquet")
 """
 
 
-def write_graph(folder: Path, edges: int) -> None:
-    """Write a random graph."""
+def write_random_graph(folder: Path, edges: int) -> None:
+    """Write a graph of which each edge has two random ends."""
     chance, vertices = random.Random(1), edges // 5
+    one, other = ([chance.randrange(vertices) for _ in range(edges)] for _ in range(2))
+    write_graph(folder, vertices, one, other)
+
+
+def write_grid(folder: Path, edges: int) -> None:
+    """Write a square grid whose crossings are numbered at random."""
+    side = math.isqrt(edges // 2)
+    crossings = [*range(side * side)]
+    random.Random(1).shuffle(crossings)
+    right = [(at, at + 1) for at in range(side * side) if (at + 1) % side]
+    down = [(at, at + side) for at in range(side * (side - 1))]
+    one, other = ([crossings[pair[end]] for pair in (*right, *down)] for end in (0, 1))
+    write_graph(folder, side * side, one, other)
+
+
+def write_graph(folder: Path, vertices: int, one: list[int], other: list[int]) -> None:
+    """Write a graph, given the two ends of its edges."""
     ids = pl.Series(range(vertices))
     pl.DataFrame({"id": ids, "value": ids}).write_parquet(folder / "vertices.parquet")
-    ends = {n: [chance.randrange(vertices) for _ in range(edges)] for n in ("one", "other")}
-    pl.DataFrame(ends).write_parquet(folder / "edges.parquet")
+    pl.DataFrame({"one": one, "other": other}).write_parquet(folder / "edges.parquet")
 
 
 def run_timed(folder: Path, *words: str) -> tuple[float, str]:
@@ -115,14 +133,14 @@ def compare_with_scipy(folder: Path, found: pl.DataFrame, spent: float) -> None:
     )
 
 
-def compare_kinds(folder: Path) -> None:
+def compare_kinds(folder: Path, graph: str) -> None:
     """Print the times of a delta iteration, and of the same rounds as `bulk`."""
-    delta = read_steps("minimum", "sinks:"), "vertices", "minimum", "minimum"
-    delta_s, delta_rows, found = run_pipeline(folder, *delta)
-    bulk_s, bulk_rows, same = run_pipeline(folder, BULK, *delta[1:])
+    steps = read_steps("minimum", "sinks:").replace("max_rounds: 100", "max_rounds: 10000")
+    delta_s, delta_rows, found = run_pipeline(folder, steps, "vertices", "minimum", "minimum")
+    bulk_s, bulk_rows, same = run_pipeline(folder, BULK, "vertices", "minimum", "minimum")
     assert same.equals(found)
-    print(f"delta: {delta_s:.1f} s, {delta_rows} rows from the head", file=sys.stderr)
-    print(f"bulk: {bulk_s:.1f} s, {bulk_rows} rows from the head", file=sys.stderr)
+    print(f"{graph}, delta: {delta_s:.1f} s, {delta_rows} rows from the head", file=sys.stderr)
+    print(f"{graph}, bulk: {bulk_s:.1f} s, {bulk_rows} rows from the head", file=sys.stderr)
 
 
 def compare_rankings(folder: Path, links: int) -> None:
@@ -140,14 +158,16 @@ def main(thousands: str = "5000") -> None:
     edges = int(thousands) * 1000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_graph(folder, edges)
+        write_random_graph(folder, edges)
         steps = read_steps("contraction", "  sizes:")
         spent, _, found = run_pipeline(folder, steps, "nodes", "contracted", "members")
         print(f"components {edges / spent / 1000:.1f} K edges per CPU second", flush=True)
         print(f"contraction: {spent:.1f} s", file=sys.stderr)
         compare_with_scipy(folder, found, spent)
-        write_graph(folder, edges // 10)
-        compare_kinds(folder)
+        write_random_graph(folder, edges // 10)
+        compare_kinds(folder, "random graph")
+        write_grid(folder, edges // 10)
+        compare_kinds(folder, "grid")
         compare_rankings(folder, edges // 10)
 
 

@@ -155,6 +155,7 @@ class RowRanking:
         import polars as pl
 
         ties = [*get_order_columns(), *map(pl.col, more)]
+        by = [each for each in by if not each.is_constant]  # a literal would be too short to sort
         self.rows = rows
         self._by = [*(to_expr(each.value) for each in by), *ties]
         self._descending = [*(each.descending for each in by), *(False for _ in ties)]

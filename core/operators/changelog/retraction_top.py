@@ -348,6 +348,7 @@ def build_row_order(by: Sequence[Ranking], columns: Iterable[str]) -> RowOrder:
     """
     import polars as pl
 
+    by = [each for each in by if not each.is_constant]
     named = {each.value.name for each in by if isinstance(each.value, ColumnReference)}
     ties = [*get_order_columns(), *(pl.col(n) for n in sorted(columns) if n not in (*named, ORDER))]
     ascending = (False,) * len(ties)

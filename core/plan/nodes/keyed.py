@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headrace.core.api.user_code import UserCode
-from headrace.core.expressions.typed import TypedExpression
+from headrace.core.expressions.typed import TypedExpression, find_columns
 from headrace.core.plan.nodes.matches import Match
 from headrace.core.plan.nodes.rows import AggregatedColumn, ComputedColumn, Filter
 from headrace.core.plan.nodes.windows import Ttl, Window
@@ -134,6 +134,11 @@ class Ranking:
     descending: bool
     nulls_last: bool
     text: str
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it has the same value for all rows, and so decides nothing."""
+        return not find_columns(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ STEPS = st.sampled_from(
         "from: INPUT\n    key: k\n    top: {n: 2, by: v}",
         "from: [INPUT, totals]\n    key: v\n    top: {n: 1, by: k desc}",
         "from: INPUT\n    top: {n: 3, by: [v desc, k]}",
-        "from: INPUT\n    top: {n: 2, by: v, ties: dense_rank}",
+        "from: INPUT\n    top: {n: 2, by: [v, length('a')], ties: dense_rank}",
         "from: INPUT\n    key: v\n    aggregate: {k: count(*)}\n    select: {k: k, v: v}",
         "join: {left: {from: INPUT, as: one}, right: {from: b, as: other}, on: one.k = other.k}\n"
         "    select: {k: other.v, v: one.v}",

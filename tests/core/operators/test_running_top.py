@@ -91,6 +91,11 @@ def test_several_columns_rank_one_after_the_other() -> None:
     ]
 
 
+def test_a_constant_decides_nothing() -> None:
+    operator = top(2, "3", "v")
+    assert ranks(operator, rows(("a", 1, 2.0), ("a", 2, 1.0))) == [("a", 1, 2), ("a", 2, 1)]
+
+
 def test_no_key_is_one_key() -> None:
     operator = top(1, "v", key=None)
     assert ranks(operator, rows(("a", 1, 2.0), ("b", 2, 1.0))) == [("b", 1, 2)]

@@ -52,7 +52,8 @@ class TiedTopOperator(RetractionTopOperator):
 
         if self._operation.ties == "rank":
             return super()._count_rows()
-        values = pl.struct(_list_values(self._operation))
+        alike = pl.col(WEIGHT).is_null().alias("__alike")
+        values = pl.struct(_list_values(self._operation) or [alike])
         later = values.filter(values.ne_missing(values.first()), pl.col(WEIGHT) > 0)
         return later.n_unique().cast(pl.Int64)
 
@@ -130,8 +131,9 @@ def compute_ranks(rows: pl.DataFrame, operation: nodes.Top) -> pl.Series:
 
 
 def _list_values(operation: nodes.Top) -> list[pl.Expr]:
-    """Return the values that decide the rank of a row."""
-    return [to_expr(each.value).alias(f"__by{at}") for at, each in enumerate(operation.by)]
+    """Return the values that decide the rank of a row; none: all rows are alike."""
+    by = [each for each in operation.by if not each.is_constant]
+    return [to_expr(each.value).alias(f"__by{at}") for at, each in enumerate(by)]
 
 
 def differs_from_previous(rows: pl.DataFrame, values: list[pl.Expr]) -> pl.Series:

@@ -22,9 +22,11 @@ from headrace.core.operators.operator import (
     Operator,
     OperatorChain,
     Output,
+    RoundOperator,
     TwoInputOperator,
 )
 from headrace.core.operators.rejected_rows import RejectedRowSampler
+from headrace.core.operators.round_budget import RoundBudget
 from headrace.core.operators.stateless_operators import (
     ChangeColumnOperator,
     ExplodeOperator,
@@ -171,6 +173,8 @@ def compile_steps(
                 operator = two_sided = factory.build_two_sided(join)
             case operation:
                 operator = factory.build_operator(operation)
+        if isinstance(operator, RoundOperator):
+            operator.budget = RoundBudget(segment.step.name, segment.step.max_round_bytes)
         operators.append((segment.input_stream, operator))
     compiled.chain = OperatorChain(operators, two_sided) if operators else None
     return compiled

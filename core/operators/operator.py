@@ -13,6 +13,8 @@ from headrace.core.types.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     import polars as pl
 
+    from headrace.core.operators.round_budget import RoundBudget
+
 
 @dataclass(frozen=True, slots=True)
 class FailedRow:
@@ -135,6 +137,18 @@ class RoundOperator(ABC, StatelessOperator):
     """The base of operators over the tables of rounds: what they take, they process at once when
     the round has ended."""
 
+    budget: RoundBudget | None = None
+    """The size of the rows that the operator may hold; None: any."""
+
+    def _hold(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Count rows that are held to the end of the round, and return them.
+
+        Raises ConnectorError if they are too many.
+        """
+        if self.budget is not None:
+            self.budget.add(rows)
+        return rows
+
     @abstractmethod
     def end_round(self) -> Iterator[Output]:
         """Process the rows of the round, and forget them."""
@@ -171,6 +185,8 @@ class OperatorChain:
         """Let each operator over the tables of rounds end a round, after the ones before it."""
         for at, (_, operator) in enumerate(self._operators):
             if isinstance(operator, RoundOperator):
+                if operator.budget is not None:
+                    operator.budget.bytes = 0
                 yield from self._forward(at, operator.end_round())
 
     def delay_watermark(self, watermark_us: int) -> int:

@@ -58,7 +58,8 @@ class KeyedRoundOperator(RoundOperator):
         """Take rows of the round."""
         rows = select_rows(frame)
         if rows.height:
-            self._rows.append(self._grouping.project_columns(rows, self._select_columns(rows)))
+            rows = self._grouping.project_columns(rows, self._select_columns(rows))
+            self._rows.append(self._hold(rows))
         yield from ()
 
     def end_round(self) -> Iterator[Output]:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, ClassVar
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.state import Redistribution
 from headrace.core.api.user_metrics import RoundFigures
-from headrace.core.errors.rendering import format_size
 from headrace.core.operators.changelog.weighted_rows import get_weights, merge_rows, repeat_rows
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator
+from headrace.core.operators.round_budget import make_size_error
 from headrace.core.plan import nodes
 from headrace.core.plan.states import NEXT_TABLE_STATE, ROUND_STATE, TABLE_STATE, WORKSET_STATE
 from headrace.core.types.data_types import to_polars
@@ -167,12 +167,7 @@ class TableRoundsHead(StatelessOperator):
                 self._merge(table)
         self._bytes = self._measure_tables()
         if self._bytes > self._loop.max_bytes:
-            message = (
-                f"the tables of the loop have {format_size(self._bytes)} in memory, more than its "
-                f"max_in_loop of {format_size(self._loop.max_bytes)}"
-            )
-            hint = "raise max_in_loop if there is memory for it; --batch keeps tables on disk"
-            raise ConnectorError(message, hint, final=True)
+            raise make_size_error("tables of the loop", self._bytes, self._loop.max_bytes)
 
     def _measure_tables(self) -> int:
         """Return about the size of all tables; they may share frames."""

@@ -55,6 +55,7 @@ def mark_round_tables(
         if loop.table is None or not marked:
             continue
         if not as_earlier or all(map(_had_tables_earlier, (head, *marked.values()))):
+            marked = {n: replace(s, max_round_bytes=loop.max_bytes) for n, s in marked.items()}
             table = replace(loop.table, sends_tables=True)
             marked[head.name] = replace(head, operations=(replace(loop, table=table),))
             parts = tuple(marked.get(part.name, part) for part in parts)

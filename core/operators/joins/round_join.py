@@ -47,7 +47,8 @@ class RoundJoin(TableJoin, RoundOperator):
         """Take rows of the round, or store rows of another input."""
         side = self._sides[which]
         if which in self._round_rows:
-            self._round_rows[which].append(self._project_rows(side, select_rows(frame)))
+            rows = self._project_rows(side, select_rows(frame))
+            self._round_rows[which].append(self._hold(rows))
         else:
             rows = side.project_input(frame).with_columns(get_weights(frame))
             lacks = side.find_null_keys(rows)

@@ -117,7 +117,8 @@ class Iterate(DocumentModel):
         DEFAULT_MAX_IN_LOOP,
         description="The size of the rows that a subtask of the step may hold after they came "
         "back: those that wait, in memory and on disk, and those held for a checkpoint. With "
-        "`bulk` and `delta`, the size of its tables in memory. More fail the job.",
+        "`bulk` and `delta`, the size of its tables in memory, and of the rows of a round that a "
+        "subtask of a step inside holds. More fail the job.",
     )
     watermark: Annotated[Literal["hold", "pass"], choice_of("hold", "pass")] = Field(
         "hold",

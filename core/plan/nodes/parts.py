@@ -216,6 +216,8 @@ class Step:
     """Whether it may run in the task of its input."""
     round_inputs: frozenset[str] = frozenset()
     """The inputs that have another table in each round of a loop, of which they send all rows."""
+    max_round_bytes: int = 0
+    """The size of these rows that a subtask may hold."""
 
     @property
     def main_outputs(self) -> tuple[Stream, ...]:

@@ -245,7 +245,44 @@ def test_tables_beyond_max_in_loop_fail_by_name(tmp_path: Path) -> None:
         assert (outcome.failure is not None) == fails
         if outcome.failure is not None:
             assert outcome.failure.step == "best"
-            assert "more than its max_in_loop of 400 B" in outcome.failure.message
+            assert "more than the max_in_loop of 400 B" in outcome.failure.message
+
+
+SENT_TO_MANY = """\
+sources:
+  pages: {memory: {data: pages}, schema: {page: bigint, rank: bigint}}
+  links: {memory: {data: links}, schema: {page: bigint, target: bigint}}
+steps:
+  ranks: {iterate: {bulk: pages, body: last, rounds: 2, max_in_loop: SIZE}}
+  sent:
+    join: {left: {from: ranks.loop, as: one}, right: links, on: one.page = links.page}
+    select: {page: links.target, rank: one.rank}
+INSIDE
+  last: {from: next, key: page, aggregate: {rank: min(rank)}}
+sinks: {out: {from: ranks, memory: {data: out}}}
+"""
+JOIN = """\
+  next:
+    join: {left: {from: sent, as: one}, right: {from: ranks.loop, as: old}, on: one.page = old.page}
+    select: {page: one.page, rank: old.rank}"""
+
+
+@pytest.mark.parametrize(
+    "inside", ["  next: {from: sent, key: page, aggregate: {rank: max(rank)}}", JOIN]
+)
+def test_rows_of_a_round_beyond_max_in_loop_fail_by_name(tmp_path: Path, inside: str) -> None:
+    """The head has ten rows of 24 bytes, and the next step 300 rows of 16 bytes."""
+    pages = pl.DataFrame({"page": range(10), "rank": [1] * 10})
+    links = pl.DataFrame({"page": [*range(10)] * 30, "target": [at % 10 for at in range(300)]})
+    for size, fails in (("4KB", True), ("40KB", False)):
+        memory = InMemoryData({"pages": {"0": [pages]}, "links": {"0": [links]}})
+        text = SENT_TO_MANY.replace("SIZE", size).replace("INSIDE", inside)
+        outcome = simulated(tmp_path, text, memory, 1)
+        assert (outcome.failure is not None) == fails, outcome.failure
+        if outcome.failure is not None:
+            assert outcome.failure.step == "next"
+            assert "the rows of a round have" in outcome.failure.message
+            assert "more than the max_in_loop of 4.0 KB" in outcome.failure.message
 
 
 def test_rounds_are_counted_once_through_a_restart(tmp_path: Path) -> None:

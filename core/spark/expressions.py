@@ -59,9 +59,15 @@ def translate_column(column: nodes.ComputedColumn) -> str | None:
     return translate_expression(column.text, column.value)
 
 
-def translate_expression(text: str, *meanings: TypedExpression) -> str | None:
+def translate_expression(
+    text: str, *meanings: TypedExpression, is_join: bool = False
+) -> str | None:
     """Return the SQL that Spark runs for a text of the plan and all its typed expressions; None if
-    Spark cannot. An empty text stands for a plain column."""
+    Spark cannot. An empty text stands for a plain column.
+
+    After a join its sides have no names in Spark, so `side.column` becomes the name of the column.
+    `is_join`: it is the condition of the join itself.
+    """
     if not all(map(is_native, meanings)):
         return None
     if not text:
@@ -69,16 +75,15 @@ def translate_expression(text: str, *meanings: TypedExpression) -> str | None:
         assert isinstance(column, ColumnReference), column
         return quote_column(column.name)
     forms = {node.span: node.spark for each in meanings for node in _find_calls(each) if node.spark}
-    tables = {
-        c.span: quote_column(c.name) for each in meanings for c in _find_qualified_columns(each)
-    }
+    found = (node for each in meanings for node in walk(each) if isinstance(node, ColumnReference))
+    columns = {c.span: quote_column(c.name) for c in found if not is_join or "." in c.name}
 
     def rewrite(node: syntax_tree.SyntaxNode) -> str:
-        if isinstance(node, syntax_tree.Member) and node.span in tables:
-            return tables[node.span]
+        if isinstance(node, syntax_tree.Member) and node.span in columns:
+            return columns[node.span]
         return render_node(text, node, forms, rewrite)
 
-    translated = rewrite(parse_expression(text)) if forms or tables else text
+    translated = rewrite(parse_expression(text)) if forms or columns else text
     return (
         f"{translated}\n" if "--" in translated else translated
     )  # so that more may follow a comment
@@ -90,11 +95,6 @@ def is_native(typed: TypedExpression) -> bool:
         return False
     ours = any(call.spark == NO_SPARK_FORM for call in _find_calls(typed))
     return not ours and not any(isinstance(node, ProcessingTime) for node in walk(typed))
-
-
-def _find_qualified_columns(typed: TypedExpression) -> Iterator[ColumnReference]:
-    """Find columns after a join that are qualified with a side's name."""
-    return (n for n in walk(typed) if isinstance(n, ColumnReference) and "." in n.name)
 
 
 def _find_calls(typed: TypedExpression) -> Iterator[FunctionCall]:

@@ -67,9 +67,9 @@ def _translate_condition(join: nodes.Join) -> str | None:
     if join.has_later_filter:
         return None
     meanings = [each.value for key in join.keys for each in key]
-    condition = translate_expression(
-        join.text, *meanings, *([join.residual_filter.condition] if join.residual_filter else [])
-    )
+    if join.residual_filter:
+        meanings.append(join.residual_filter.condition)
+    condition = translate_expression(join.text, *meanings, is_join=True)
     if condition is None:
         return None
     match join.matching:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -35,6 +36,28 @@ def test_spark_shows_what_is_its_own_and_what_is_ours(spark: SparkSession, tmp_p
     assert "HashAggregate" in said
     assert "MapInArrow numbers(" in said
     assert not (tmp_path / "out").exists()
+
+
+JOINED = """
+name: few
+sources:
+  rows: {generate: {rows: 9, columns: {k: id, n: id}}}
+  more: {generate: {rows: 9, columns: {k: id, add: id}}}
+steps:
+  joined:
+    join: {left: {from: rows, as: one}, right: more, on: one.k = more.k}
+    select: {k: more.k, add: more.add, n: one.n + more.add}
+    where: one.n < more.add
+sinks:
+  out: {from: joined, files: {path: out}}
+"""
+
+
+def test_what_follows_a_join_runs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """There the columns have no name of a side before them, as they have in the file."""
+    result = explained(tmp_path, "--batch", text=JOINED)
+    said = result.output.partition("on Spark, for the sink out:\n")[2]
+    assert re.findall(r"MapInArrow (\w+)", said) == ["rows", "more"]
 
 
 def test_what_has_no_effect_on_spark_is_told(spark: SparkSession, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ class DataFrameBuilder:
     def _build_loop(self, head: nodes.Step, loop: nodes.Loop) -> None:
         """Run a loop to its end: it is known only then how many rounds there are."""
         # Loaded only for pipelines with loops.
-        from headrace.core.spark.loops import LoopRounds, RowRounds
+        from headrace.core.spark.loops import LoopRounds, RowRounds, keep_partitions
         from headrace.core.spark.table_rounds import BulkRounds, DeltaRounds
 
         kind: type[LoopRounds] = RowRounds
@@ -103,7 +103,8 @@ class DataFrameBuilder:
         if self.checkpoints is None:
             rounds.explain(entered)
         else:
-            rounds.run(entered, self.checkpoints)
+            with keep_partitions(self.spark):
+                rounds.run(entered, self.checkpoints)
             self.metrics[head.name] = rounds.metrics
 
     def _build_source(self, source: nodes.Source) -> None:

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -21,6 +30,7 @@ from headrace.core.api.failures import ConnectorError
 from headrace.core.api.user_metrics import MetricValues, RoundFigures
 from headrace.core.errors.attribution import attribute_errors_to
 from headrace.core.expressions import TypedExpression, type_expression
+from headrace.core.expressions.typed import ColumnReference
 from headrace.core.operators.table_rounds import (
     ROUND_ROWS_CHANGED,
     ROUND_SECONDS,
@@ -45,6 +55,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LEAVES, OVER, INSIDE, ROWS = "leaves", "over", "else", "rows"
+ADAPTIVE_SETTING = "spark.sql.adaptive.enabled"
+"""The setting by which Spark plans a query again after each of its stages."""
+BROADCAST_ROWS = 50_000
+"""The most rows that are sent to all executors rather than shuffled."""
 UNITED_ROUNDS = 20
 """The rounds after which the rows that have left are stored as one table."""
 ROW_OPERATIONS = (nodes.Explode, nodes.Filter, nodes.Project, nodes.Map, nodes.Lookup, nodes.Route)
@@ -109,7 +123,7 @@ class LoopRounds(ABC):
 
     def _compute(self, rows: DataFrame) -> DataFrame:
         """Compute rows and forget where they came from; free what the steps inside have cached."""
-        rows = rows.localCheckpoint()
+        rows = store_rows(rows)
         outside = {id(self.streams[name].frame) for name in self._list_outside()}
         for step in self.body.values():
             for stream in step.outputs:
@@ -131,7 +145,24 @@ class LoopRounds(ABC):
         """
         for name in self._list_outside():
             rows = self.streams[name]
-            self.streams[name] = replace(rows, frame=rows.frame.localCheckpoint(), is_costly=False)
+            stored = store_by_key(rows.frame, self._find_join_key(name))
+            if is_planned_once(stored.sparkSession) and stored.count() > BROADCAST_ROWS:
+                # Spark takes the size of compressed files for that of the rows.
+                stored = stored.hint("merge")
+            self.streams[name] = replace(rows, frame=stored, is_costly=False)
+
+    def _find_join_key(self, stream: str) -> Sequence[str]:
+        """Return the columns by which a step inside joins a stream; none: there is no such step."""
+        for step in self.body.values():
+            join = get_two_input_operation(step)
+            if join is None or stream not in step.inputs:
+                continue
+            key = join.keys[step.inputs.index(stream)]
+            values = [each.value for each in key if not each.text]
+            names = [each.name for each in values if isinstance(each, ColumnReference)]
+            if len(names) == len(key):
+                return names
+        return ()
 
     def _store(self, name: str, frame: DataFrame) -> None:
         out = next(each for each in self.head.outputs if each.name == name)
@@ -191,7 +222,8 @@ class RowRounds(LoopRounds):
         for name, frame in frames.items():
             former = self._parts.get(name, []) if by_row else []
             if len(former) >= UNITED_ROUNDS:
-                former = [_unite(former).coalesce(count_partitions(rows)).localCheckpoint()]
+                partitions = count_partitions(rows.sparkSession)
+                former = [_unite(former).coalesce(partitions).localCheckpoint()]
             self._parts[name] = [*former, frame]
         return frames[INSIDE]
 
@@ -249,9 +281,50 @@ class RowRounds(LoopRounds):
         return {name.removeprefix(f"{self.head.name}."): frames[name] for name in names}
 
 
-def count_partitions(rows: DataFrame) -> int:
+@contextmanager
+def keep_partitions(spark: SparkSession) -> Iterator[None]:
+    """Let tables stay partitioned by key from round to round, so that Spark shuffles them once.
+
+    A stored table is known to be partitioned only if Spark plans its query as a whole. Planning
+    again after each stage merges small partitions; none are too small if a shuffle makes no more
+    of them than tasks run at a time.
+    """
+    setting = spark.conf.get(ADAPTIVE_SETTING) or "true"
+    if count_partitions(spark) <= spark.sparkContext.defaultParallelism:
+        spark.conf.set(ADAPTIVE_SETTING, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(ADAPTIVE_SETTING, setting)
+
+
+def is_planned_once(spark: SparkSession) -> bool:
+    """Whether Spark plans queries as a whole, and so knows how stored tables are partitioned."""
+    return spark.conf.get(ADAPTIVE_SETTING) == "false"
+
+
+def store_by_key(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Compute rows, and partition and sort them by a key if later queries know of that."""
+    spark = rows.sparkSession
+    if key and is_planned_once(spark):
+        columns = [*map(quote_column, key)]
+        rows = rows.repartition(count_partitions(spark), *columns).sortWithinPartitions(*columns)
+    return store_rows(rows)
+
+
+def store_rows(rows: DataFrame) -> DataFrame:
+    """Compute rows, and forget where they came from.
+
+    They have other names meanwhile: Spark drops an alias that gives a column the name it has, and
+    then no longer knows that the rows are partitioned by this column.
+    """
+    others = (f"__{name}" for name in rows.columns)
+    return rows.toDF(*others).localCheckpoint().toDF(*rows.columns)
+
+
+def count_partitions(spark: SparkSession) -> int:
     """Return the number of partitions that a shuffle makes."""
-    return int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _unite(frames: Sequence[DataFrame]) -> DataFrame:

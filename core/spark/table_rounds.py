@@ -14,7 +14,15 @@ from headrace.core.operators.table_rounds import make_repeated_key_error
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import quote_column
 from headrace.core.spark.loop_checkpoints import LoopCheckpoints
-from headrace.core.spark.loops import ROWS, LoopRounds, count_partitions
+from headrace.core.spark.loops import (
+    BROADCAST_ROWS,
+    ROWS,
+    LoopRounds,
+    count_partitions,
+    is_planned_once,
+    store_by_key,
+    store_rows,
+)
 from headrace.core.types.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -24,8 +32,6 @@ SOLUTION, WORKSET = "solution", "workset"
 BEFORE, CHANGES = "__before", "__changes"
 """The columns of a row with the row of the same key in the solution, and with the number of rows
 that the solution gains and loses by it."""
-BROADCAST_ROWS = 50_000
-"""The most keys that are sent to all executors rather than shuffled with the solution."""
 
 
 @dataclass(slots=True)
@@ -200,8 +206,8 @@ class DeltaRounds(TableRoundsLoop):
             number, tables = stored.number, stored.tables
             solution, workset = tables[SOLUTION], tables[WORKSET]
         else:
-            solution = self._select_rows(self._delta.solution).localCheckpoint()
-            workset = self._select_rows(self._delta.workset).localCheckpoint()
+            solution = store_by_key(self._select_rows(self._delta.solution), self.table.key)
+            workset = store_by_key(self._select_rows(self._delta.workset), self.table.key)
             self._check_keys(solution, self._delta.solution, 1)
         self.has_null_keys = bool(_query(solution, self._null_key_text)["has_null_keys"])
         self._store_outside()
@@ -218,7 +224,8 @@ class DeltaRounds(TableRoundsLoop):
             if count:
                 changed = rows.where(f"{CHANGES} > 0")
                 workset = changed.select(*map(quote_column, self._names))
-                solution = self._replace(solution, workset, count)
+                is_added = changes < 2 * count
+                solution = self._replace(solution, changed, count, is_added=is_added)
                 is_over |= self._is_until(changed)
             self._end_round(number, changes)
             if not is_over:
@@ -266,15 +273,29 @@ class DeltaRounds(TableRoundsLoop):
             self._check_keys(rows, self.loop.feedback, number)
         return int(found["changed"]), int(found["changes"])
 
-    def _replace(self, solution: DataFrame, workset: DataFrame, count: int) -> DataFrame:
-        """Return the solution with the rows of the work set in place of those of their keys."""
-        from pyspark.sql.functions import broadcast, col
+    def _replace(
+        self, solution: DataFrame, changed: DataFrame, count: int, *, is_added: bool
+    ) -> DataFrame:
+        """Return the solution with changed rows in place of those of their keys.
 
-        keys = workset.select(*(col(quote_column(n)).alias(f"__{n}") for n in self.table.key))
-        keys = broadcast(keys) if count <= BROADCAST_ROWS else keys
-        others = solution.join(keys, self._compare_keys(solution, keys), "anti")
-        united = others.unionByName(workset)
-        return united.coalesce(count_partitions(united)).localCheckpoint()
+        `is_added`: some of them have a key that the solution does not have.
+        """
+        from pyspark.sql.functions import broadcast
+
+        spark, rows = solution.sparkSession, changed
+        if count <= BROADCAST_ROWS and not is_planned_once(spark):
+            rows = broadcast(changed)
+        joined = self._join_before(solution, rows, BEFORE)
+        names, key = [*map(quote_column, self._names)], {*map(quote_column, self.table.key)}
+        replaced = (f"if({BEFORE} is null, {name}, {BEFORE}.{name}) as {name}" for name in names)
+        pairs = zip(names, replaced, strict=True)
+        after = joined.selectExpr(*(name if name in key else new for name, new in pairs))
+        if not is_added:
+            return store_rows(after)
+        after = after.union(changed.where(f"{BEFORE} is null").select(*names))
+        if not is_planned_once(spark):
+            after = after.coalesce(count_partitions(spark))
+        return store_by_key(after, self.table.key)
 
     def _is_until(self, changed: DataFrame) -> bool:
         """Whether `until` holds for the rows that a round has changed."""

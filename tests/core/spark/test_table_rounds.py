@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs.snippets import ROOT
 from headrace.core.api.failures import ConnectorError
 from tests.support.cli.command_line import Headrace
-from tests.support.spark.batches import batch, read_columns, stream
+from tests.support.spark.batches import batch, read_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,21 +142,33 @@ def count_hops(rounds: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("ends", "rounds", "node"),
+    ("ends", "rounds", "node", "partitions"),
     [
-        ("max_rounds: 3", 3, "node"),
-        ("max_rounds: 100, until: 'max(hops - coalesce(before.hops, 0)) = 4'", 4, "count"),
+        ("max_rounds: 3", 3, "node", 2),
+        ("max_rounds: 100, until: 'max(hops - coalesce(before.hops, 0)) = 4'", 4, "count", 3),
     ],
 )
 def test_the_hops_are_those_of_a_loop_in_python(
-    spark: SparkSession, headrace: Headrace, tmp_path: Path, ends: str, rounds: int, node: str
+    spark: SparkSession,
+    headrace: Headrace,
+    tmp_path: Path,
+    ends: str,
+    rounds: int,
+    node: str,
+    partitions: int,
 ) -> None:
+    """With more partitions than cores Spark plans adaptively, and shuffles in each round."""
     config = tmp_path / "p.yaml"
     config.write_text(HOPS.replace("ENDS", ends).replace("node", node))
     wanted = count_hops(rounds)
     metrics = run_stream(headrace, config)
     assert sorted(read_columns(tmp_path / "out", node, "hops")) == wanted
-    assert run_batch(spark, config) == metrics
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    try:
+        assert run_batch(spark, config) == metrics
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", 2)
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
     assert sorted(read_columns(tmp_path / "out", node, "hops")) == wanted
 
 
@@ -193,24 +204,3 @@ def test_two_rows_with_one_key_fail_by_name(spark: SparkSession, tmp_path: Path)
     message = 'in round 1, two rows of "starts" have the same key, node: 0'
     with pytest.raises(ConnectorError, match=message):
         batch(spark, config)
-
-
-def test_a_graph_is_contracted_as_in_a_stream(spark: SparkSession, tmp_path: Path) -> None:
-    text = (ROOT / "configs" / "loops" / "contraction.yaml").read_text("utf-8")
-    steps = re.split("steps:|  sizes:", text)[1]
-    config = tmp_path / "p.yaml"
-    config.write_text(f"name: contraction\n{CIRCLES}steps:{steps}{MEMBERS}")
-    stream(config)
-    found = read_columns(tmp_path / "out", "id", "component")
-    assert len(found) == 12
-    assert len({place for _, place in found}) == 3
-    batch(spark, config)
-    assert sorted(read_columns(tmp_path / "out", "id", "component")) == sorted(found)
-
-
-CIRCLES = """\
-sources:
-  nodes: {generate: {rows: 12, columns: {id: id}}}
-  edges: {generate: {rows: 12, columns: {one: id, other: id - id % 4 + (id + 1) % 4}}}
-"""
-MEMBERS = "sinks: {out: {from: members, files: {path: out, mode: overwrite}}}\n"

@@ -42,11 +42,9 @@ OF_FOLDERS = sorted(
     f"{folder}/{path.name}"
     for folder in ("loops", "match")
     for path in (ROOT / "configs" / folder).glob("*.yaml")
-    if path.stem not in ("bulk", "components", "contraction", "retry")
+    if path.stem not in ("bulk", "components", "retry")
 )
-ELSEWHERE = {
-    *("loops/bulk.yaml", "loops/components.yaml", "loops/contraction.yaml", "loops/retry.yaml")
-}
+ELSEWHERE = {"loops/bulk.yaml", "loops/components.yaml", "loops/retry.yaml"}
 """tests/core/spark/test_table_rounds.py has smaller tables; the last waits by the wall clock."""
 OF_BROKERS = {"kafka.yaml", "templates/kafka/pipeline.yaml"}
 """The other is the first with more said about it."""

@@ -64,6 +64,19 @@ for _number, _handler in (
         signal.signal(_number, _handler)
 
 
+def start_polars_with_one_thread() -> None:
+    """Start Polars with one thread in this process, and in none that tests start.
+
+    Threads of Polars look for more work before they sleep. Over the few rows of a test that takes a
+    tenth of the processor time, and other processes of the tests have work for the cores.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("POLARS_MAX_THREADS", "1")
+        import polars
+
+        assert polars.thread_pool_size() == 1
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _nobody_waits_for_the_disk() -> Iterator[None]:
     """Skip syncing to disk: written files are visible at once; only a power failure would differ.
@@ -144,6 +157,8 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.getplugin("terminalreporter")
     if terminal is not None and config.getoption("numprocesses", None):
         config.pluginmanager.register(FailureDisplay(terminal))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        start_polars_with_one_thread()
 
 
 @pytest.hookimpl(wrapper=True)

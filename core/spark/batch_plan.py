@@ -59,7 +59,9 @@ def _build_last_rows(sink: nodes.Sink, stream: nodes.Stream) -> nodes.Step:
 
 
 def _convert_step(step: nodes.Step) -> nodes.Step:
-    return replace(step, operations=tuple(map(_convert_operation, step.operations)))
+    operations = tuple(map(_convert_operation, step.operations))
+    # A pass of Spark has no marker that ends a round: its operators emit at the end of their input.
+    return replace(step, operations=operations, round_inputs=frozenset())
 
 
 def _convert_operation(operation: nodes.Operation) -> nodes.Operation:

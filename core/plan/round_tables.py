@@ -30,7 +30,7 @@ from headrace.core.plan.nodes.matching import ChangelogMatch, TableMatch
 from headrace.core.plan.row_expressions import is_fallible_operation
 from headrace.core.plan.row_order_demand import needs_row_order
 from headrace.core.plan.window_clauses import list_user_code
-from headrace.core.types.data_types import FLOAT_TYPES, is_nested
+from headrace.core.types.data_types import FLOAT_TYPES, Type, is_nested
 
 _LONE_ROWS: dict[int, frozenset[nodes.JoinType]] = {
     0: frozenset({"left", "full", "semi", "anti"}),
@@ -113,8 +113,7 @@ def _store_rows(step: nodes.Step, outside: Sequence[nodes.Stream]) -> nodes.Step
     needed, keyed = first.columns, get_keyed_operation(step)
     columns = tuple(f for f in outside[0].schema if needed is None or f.name in needed)
     if keyed is None:  # a row that is removed comes to the subtask that it was added in
-        unlike = FLOAT_TYPES  # as a key, zero has no sign
-        key = reference_columns(f for f in columns if not (is_nested(f.type) or f.type in unlike))
+        key = reference_columns(f for f in columns if _is_same_as_key(f.type))
     else:
         key = tuple(
             replace(each, name=_name_key_column(at, each.value))
@@ -129,7 +128,14 @@ def _store_rows(step: nodes.Step, outside: Sequence[nodes.Stream]) -> nodes.Step
 
 
 def _name_key_column(at: int, value: TypedExpression) -> str:
-    return value.name if isinstance(value, ColumnReference) else f"__key{at}"
+    if isinstance(value, ColumnReference) and _is_same_as_key(value.type):
+        return value.name
+    return f"__key{at}"
+
+
+def _is_same_as_key(type: Type) -> bool:
+    """Whether a value of the key stands for a value of the column: as a key, zero has no sign."""
+    return not (is_nested(type) or type in FLOAT_TYPES)
 
 
 def _computes_tables(step: nodes.Step, in_rounds: Sequence[bool]) -> bool:

@@ -285,6 +285,28 @@ def test_rows_of_a_round_beyond_max_in_loop_fail_by_name(tmp_path: Path, inside:
             assert "more than the max_in_loop of 4.0 KB" in outcome.failure.message
 
 
+SIGNED_ZEROS = """\
+sources:
+  others: {memory: {data: others}, schema: {v: double}}
+  ones: {memory: {data: ones}, schema: {v: double, text: string}}
+steps:
+  table: {iterate: {bulk: ones, body: next, rounds: 1}}
+  values: {from: table.loop, select: [v]}
+  next: {from: [values, others], key: v, aggregate: {text: min(cast(v as string))}}
+sinks: {out: {from: table, memory: {data: out}}}
+"""
+
+
+def test_a_union_stores_the_sign_of_a_zero_in_its_key(tmp_path: Path) -> None:
+    ones = pl.DataFrame({"v": [1.0], "text": ["one"]})
+    memory = InMemoryData(
+        {"others": {"0": [pl.DataFrame({"v": [0.0, -0.0]})]}, "ones": {"0": [ones]}}
+    )
+    outcome = simulated(tmp_path, SIGNED_ZEROS, memory, 1)
+    assert outcome.failure is None, outcome.failure
+    assert rows(memory, "out") == Counter([(0.0, "-0.0"), (1.0, "1.0")])
+
+
 def test_rounds_are_counted_once_through_a_restart(tmp_path: Path) -> None:
     pages: list[MemoryEvent] = [pl.DataFrame({"page": [0]})]
     links = [

@@ -18,7 +18,13 @@ from headrace.core.expressions.parsing.syntax_tree import (
     child_nodes,
 )
 from headrace.core.expressions.signature import evaluate_constant
-from headrace.core.expressions.typed import FunctionCall, Span, TypedExpression, find_inputs
+from headrace.core.expressions.typed import (
+    Constant,
+    FunctionCall,
+    Span,
+    TypedExpression,
+    find_inputs,
+)
 from headrace.core.types.data_types import STRING, Schema, quote_name
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -81,6 +87,9 @@ def find_results(condition: TypedExpression) -> frozenset[Truth]:
             decisive = name == "or"
             pairs = product(*map(find_results, arguments))
             return frozenset(_connect(decisive, pair) for pair in pairs)
+        case FunctionCall(function="=" | "<>" | "<" | "<=" | ">" | ">=", arguments=arguments):
+            if any(isinstance(each, Constant) and each.value is None for each in arguments):
+                return frozenset((None,))
     return frozenset((True, False, None))
 
 

@@ -74,7 +74,14 @@ def test_a_delta_iteration_sends_its_two_tables_into_the_loop(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "until", ["id > 3 and true", "id > 3 or null", "not (id > 3 and null)", "id > 3 or 1 > 2"]
+    "until",
+    [
+        "id > 3 and true",
+        "id > 3 or null",
+        "not (id > 3 and null)",
+        "id > 3 or 1 > 2",
+        "id <=> null",
+    ],
 )
 def test_constants_in_until_may_leave_it_to_the_row(tmp_path: Path, until: str) -> None:
     plan = plan_of(tmp_path, over_plain(f"from: plain, until: {until}, feedback: once"))
@@ -153,6 +160,7 @@ def test_explain_draws_the_way_back(tmp_path: Path) -> None:
             for until in (
                 "id > 3 and false",
                 "id > 3 and null",
+                "not (id = null)",
                 "id > 3 and 1 > 2",
                 "not (id > 3 or true)",
                 "id > 3 or not false",

@@ -33,8 +33,7 @@ def build_plan(
         parts = _rebuild_without_keys(builder, parts)
     parts = mark_ordered_streams(push_down(parts))
     if loaded.inputs.plan_version > PlanVersion.ROUND_DIFFERENCES:
-        as_earlier = loaded.inputs.plan_version <= PlanVersion.ROUND_STEPS
-        parts = mark_round_tables(parts, as_earlier=as_earlier)
+        parts = mark_round_tables(parts, loaded.inputs.plan_version)
     between = build_edges(parts)
     pipeline = loaded.pipeline
     laid_out = build_tasks(parts, between)

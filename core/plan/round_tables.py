@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from headrace.core.expressions.typed import ColumnReference, TypedExpression, is_fallible
+from headrace.core.pipeline.loader import PlanVersion
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import (
     get_input_key,
@@ -40,12 +41,9 @@ _LONE_ROWS: dict[int, frozenset[nodes.JoinType]] = {
 
 
 def mark_round_tables(
-    parts: Iterable[nodes.PlanPart], *, as_earlier: bool
+    parts: Iterable[nodes.PlanPart], version: PlanVersion
 ) -> tuple[nodes.PlanPart, ...]:
-    """Return the parts, in which loops with whole tables and the steps inside of them say so.
-
-    With `as_earlier` these are only the loops that have whole tables in earlier versions.
-    """
+    """Return the parts, in which loops with whole tables and the steps inside of them say so."""
     parts = tuple(parts)
     streams = {
         s.name: s for part in parts if not isinstance(part, nodes.Sink) for s in part.outputs
@@ -54,7 +52,8 @@ def mark_round_tables(
         marked = {} if loop.table is None else _mark_readers(head, loop, parts, streams)
         if loop.table is None or not marked:
             continue
-        if not as_earlier or all(map(_had_tables_earlier, (head, *marked.values()))):
+        needs_newer = any(map(_needs_newer_version, (head, *marked.values())))
+        if not needs_newer or version > PlanVersion.ROUND_STEPS:
             marked = {n: replace(s, max_round_bytes=loop.max_bytes) for n, s in marked.items()}
             table = replace(loop.table, sends_tables=True)
             marked[head.name] = replace(head, operations=(replace(loop, table=table),))
@@ -62,9 +61,9 @@ def mark_round_tables(
     return parts
 
 
-def _had_tables_earlier(step: nodes.Step) -> bool:
-    """Whether a step with whole tables has them in earlier versions as well."""
-    return get_stored_rows(step) is None and not any(s.has_row_order for s in step.outputs)
+def _needs_newer_version(step: nodes.Step) -> bool:
+    """Whether a plan of `PlanVersion.ROUND_STEPS` has no whole tables in such a step."""
+    return get_stored_rows(step) is not None or any(s.has_row_order for s in step.outputs)
 
 
 def _mark_readers(

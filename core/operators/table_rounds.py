@@ -49,6 +49,7 @@ class TableRoundsHead(StatelessOperator):
     def __init__(self, step: nodes.Step, loop: nodes.Loop, context: KeyedContext) -> None:
         assert loop.table is not None
         self._name, self._inside = step.name, loop.list_inner_streams(step.name)
+        self._entering = step.inputs[0]
         self._loop, self._table = loop, loop.table
         self.sends_tables = loop.table.sends_tables
         schema = step.outputs[0].schema
@@ -100,6 +101,9 @@ class TableRoundsHead(StatelessOperator):
         import polars as pl
 
         before, after = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
+        if self._table.until is not None and self._table.key:
+            first, last = self._entering, self.round - 1
+            self._check_keys(before, self._loop.feedback if last else first, max(last, 1))
         if self.sends_tables:
             count = count_changes(after, before)
         else:
@@ -195,6 +199,13 @@ class TableRoundsHead(StatelessOperator):
         frames[:] = [concat_chunks(frames) if self.sends_tables else merge_rows(pl.concat(frames))]
         return frames[0]
 
+    def _check_keys(self, rows: pl.DataFrame, stream: str, round: int) -> None:
+        """Raise ConnectorError if two rows have the same key."""
+        keys = repeat_rows(rows).select(self._table.key)
+        repeated = keys.filter(keys.is_duplicated())
+        if not repeated.is_empty():
+            raise make_repeated_key_error(stream, round, repeated.row(0, named=True))
+
     def _is_until(self, after: pl.DataFrame, before: pl.DataFrame) -> bool:
         """Whether `until` holds for a round and the one before."""
         if self._table.until is None:
@@ -240,8 +251,8 @@ class DeltaRoundsHead(TableRoundsHead):
         assert delta is not None
         solution, rows = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
         if self.round == 1:
-            self._check_keys(solution, delta.solution)
-        self._check_keys(rows, self._loop.feedback)
+            self._check_keys(solution, delta.solution, 1)
+        self._check_keys(rows, self._loop.feedback, self.round)
         found = solution.join(rows, on=key, how="semi", nulls_equal=True)
         changes = merge_rows(pl.concat([rows, negate_weights(found)]))
         changed = changes.filter(pl.col(WEIGHT) > 0)
@@ -270,13 +281,6 @@ class DeltaRoundsHead(TableRoundsHead):
         self._bytes = self._measure_tables()
         yield self._emit(self._inside[0], repeat_rows(workset))
 
-    def _check_keys(self, rows: pl.DataFrame, stream: str) -> None:
-        """Raise ConnectorError if two rows have the same key."""
-        keys = repeat_rows(rows).select(self._table.key)
-        repeated = keys.filter(keys.is_duplicated())
-        if not repeated.is_empty():
-            raise make_repeated_key_error(stream, self.round, repeated.row(0, named=True))
-
 
 def count_changes(after: pl.DataFrame, before: pl.DataFrame) -> int:
     """Return how many rows only one of two tables has, by the hashes of rows. Weights are 1.
@@ -299,12 +303,12 @@ def count_changes(after: pl.DataFrame, before: pl.DataFrame) -> int:
 
 
 def make_repeated_key_error(stream: str, round: int, key: Mapping[str, object]) -> ConnectorError:
-    """Return the error for two rows with one key, of a solution or of a round."""
+    """Return the error for two rows with one key, of a first table or of a round."""
     shown = ", ".join(f"{name}: {value}" for name, value in key.items())
     part = stream.partition("@")[0]
     message = f'in round {round}, two rows of "{part}" have the same key, {shown}'
     hint = (
-        "a row replaces the one with its key: let one be left, as with aggregate or top by the key"
+        "before and delta need one row of each key: leave one, as with aggregate or top by the key"
     )
     return ConnectorError(message, hint, final=True)
 
@@ -324,6 +328,6 @@ def join_before(after: pl.DataFrame, before: pl.DataFrame, key: tuple[str, ...])
     found = before.select(
         *(pl.col(name).alias(f"__{name}") for name in key),
         pl.struct(names).alias(nodes.BEFORE_COLUMN),
-    ).unique([f"__{name}" for name in key], keep="first")
+    )
     right = [f"__{name}" for name in key]
     return after.join(found, left_on=list(key), right_on=right, how="left", nulls_equal=True)

@@ -92,6 +92,18 @@ class TableRoundsLoop(LoopRounds):
             return [one.eqNullSafe(other) for one, other in pairs]
         return [one == other for one, other in pairs]
 
+    def _check_keys(self, rows: DataFrame, stream: str, number: int) -> None:
+        """Raise ConnectorError if two rows have the same key."""
+        from pyspark.sql.functions import expr
+
+        key = self.table.key
+        counted = rows.groupBy(*map(quote_column, key)).agg(expr("count(*)").alias("__rows"))
+        repeated = counted.where("__rows > 1").drop("__rows").first()
+        if repeated is not None:
+            values = dict(zip(key, repeated, strict=True))
+            with attribute_errors_to(self.head.name):
+                raise make_repeated_key_error(stream, number, values)
+
     @property
     def _null_key_text(self) -> str:
         """An expression for whether some row has a key with a null."""
@@ -126,6 +138,9 @@ class BulkRounds(TableRoundsLoop):
             self._store(nodes.name_loop_stream(name), rows)
             self._build_body()
             before, rows = rows, self._compute(self._select_rows(self.loop.feedback))
+            if self.table.until is not None and self.table.key and not is_distinct:
+                stream = self.loop.feedback if number > 1 else self.head.inputs[0]
+                self._check_keys(before, stream, max(number - 1, 1))
             changes, is_until = self._look_at(rows, before, is_distinct)
             self._end_round(number, changes)
             is_distinct, is_over = self._makes_distinct_keys(), is_until or not changes
@@ -146,15 +161,14 @@ class BulkRounds(TableRoundsLoop):
         `is_distinct`: the keys of both tables are known to be. Then the join that `until` reads
         also has the changes.
         """
-        key = [*self.table.key]
+        key = self.table.key
         if self.table.until is None and not key:
             return self._count_changes(rows, before), False
         until = f"({self.loop.text})" if self.table.until is not None else "false"
         texts = [f"{until} as done", "count(*) as total", self._null_key_text]
         joined = rows
-        if key:
-            others = before if is_distinct else before.dropDuplicates(key)
-            joined = self._join_before(rows, others, nodes.BEFORE_COLUMN)
+        if key and (is_distinct or self.table.until is not None):
+            joined = self._join_before(rows, before, nodes.BEFORE_COLUMN)
         if is_distinct:
             changes = f"sum({self._count_by_row(nodes.BEFORE_COLUMN)})"
             texts += [f"coalesce({changes}, 0) as changes", f"count({nodes.BEFORE_COLUMN}) as kept"]
@@ -303,18 +317,6 @@ class DeltaRounds(TableRoundsLoop):
             return False
         rows = changed.withColumnRenamed(BEFORE, nodes.BEFORE_COLUMN)
         return _query(rows, f"({self.loop.text}) as done")["done"] is True
-
-    def _check_keys(self, rows: DataFrame, stream: str, number: int) -> None:
-        """Raise ConnectorError if two rows have the same key."""
-        from pyspark.sql.functions import expr
-
-        key = self.table.key
-        counted = rows.groupBy(*map(quote_column, key)).agg(expr("count(*)").alias("__rows"))
-        repeated = counted.where("__rows > 1").drop("__rows").first()
-        if repeated is not None:
-            values = dict(zip(key, repeated, strict=True))
-            with attribute_errors_to(self.head.name):
-                raise make_repeated_key_error(stream, number, values)
 
 
 def _query(rows: DataFrame, *expressions: str) -> Row:

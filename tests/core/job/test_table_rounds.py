@@ -103,7 +103,13 @@ def draw_rounds(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Split
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
         "  none: {from: others, memory: {data: none}}\n"
     )
-    return text, {"a": draw_rows(chance, 8), "b": draw_rows(chance, 5)}
+    first = draw_lone_rows(chance, 8) if "before" in ends else draw_rows(chance, 8)
+    return text, {"a": first, "b": draw_rows(chance, 5)}
+
+
+def draw_lone_rows(chance: random.Random, most: int) -> expected_rows.Splits:
+    """Return rows of which no two have the same key."""
+    return [[*{row["k"]: row for split in draw_rows(chance, most) for row in split}.values()]]
 
 
 def draw_step(data: st.DataObject, steps: st.SearchStrategy[str], read: str, whole: str) -> str:
@@ -143,8 +149,7 @@ def draw_delta(data: st.DataObject) -> tuple[str, dict[str, expected_rows.Splits
         "sinks:\n  out: {from: step, memory: {data: out}}\n"
         "  none: {from: others, memory: {data: none}}\n"
     )
-    by_key = {row["k"]: row for split in draw_rows(chance, 8) for row in split}
-    return text, {"a": [[*by_key.values()]], "b": draw_rows(chance, 5)}
+    return text, {"a": draw_lone_rows(chance, 8), "b": draw_rows(chance, 5)}
 
 
 @settings(max_examples=15, deadline=None)
@@ -233,6 +238,28 @@ def test_two_rows_with_one_key_fail_by_name(
     assert (outcome.failure and outcome.failure.message) == message
     wanted = [] if message else [(0, 3), (1, 3), (2, 0)]
     assert rows(memory, "out") == Counter(wanted)
+
+
+@pytest.mark.parametrize(
+    ("pages", "body", "message"),
+    [
+        ([1, 1], "page", 'in round 1, two rows of "pages" have the same key, page: 1'),
+        ([1, 3], "page % 2", 'in round 1, two rows of "next" have the same key, page: 1'),
+        ([1, 2], "page", None),
+    ],
+)
+def test_before_needs_one_row_of_each_key(
+    tmp_path: Path, pages: list[int], body: str, message: str | None
+) -> None:
+    text = TWO_OF_A_KEY.replace(
+        "delta: {solution: pages, workset: pages, key: page}, body: next, max_rounds: 9",
+        "bulk: pages, body: next, rounds: 9, key: page, until: min(before.hops) = 4",
+    )
+    text = text.replace("best.workset, where: hops < 3", "best.loop").replace("page % 2", body)
+    memory = InMemoryData({"pages": {"0": [pl.DataFrame({"page": pages, "hops": [0, 0]})]}})
+    outcome = simulated(tmp_path, text, memory, 1)
+    assert (outcome.failure and outcome.failure.message) == message
+    assert rows(memory, "out") == Counter([] if message else [(1, 5), (2, 5)])
 
 
 def test_tables_beyond_max_in_loop_fail_by_name(tmp_path: Path) -> None:

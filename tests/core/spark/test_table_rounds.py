@@ -198,6 +198,26 @@ def test_a_key_may_be_null(spark: SparkSession, headrace: Headrace, tmp_path: Pa
     assert found[0] == found[1]
 
 
+BULK_OF_A_KEY = """\
+name: t
+sources:
+  starts: {generate: {rows: 2, columns: {node: id * 0, hops: id}}}
+steps:
+  best: {iterate: {bulk: starts, body: next, rounds: 3, key: node, until: max(before.hops) > 1}}
+  next: {from: best.loop, select: {node: node, hops: hops + 1}}
+sinks:
+  out: {from: best, files: {path: out}}
+"""
+
+
+def test_before_needs_one_row_of_each_key(spark: SparkSession, tmp_path: Path) -> None:
+    config = tmp_path / "p.yaml"
+    config.write_text(BULK_OF_A_KEY)
+    message = 'in round 1, two rows of "starts" have the same key, node: 0'
+    with pytest.raises(ConnectorError, match=message):
+        batch(spark, config)
+
+
 def test_two_rows_with_one_key_fail_by_name(spark: SparkSession, tmp_path: Path) -> None:
     config = tmp_path / "p.yaml"
     config.write_text(HOPS.replace("ENDS", "max_rounds: 3").replace("id * 40", "id * 0"))

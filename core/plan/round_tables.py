@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from headrace.core.expressions.typed import ColumnReference, TypedExpression, is_fallible
+from headrace.core.expressions.typed import ColumnReference, is_fallible
 from headrace.core.pipeline.loader import PlanVersion
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import (
@@ -114,10 +114,7 @@ def _store_rows(step: nodes.Step, outside: Sequence[nodes.Stream]) -> nodes.Step
     if keyed is None:  # a row that is removed comes to the subtask that it was added in
         key = reference_columns(f for f in columns if _is_same_as_key(f.type))
     else:
-        key = tuple(
-            replace(each, name=_name_key_column(at, each.value))
-            for at, each in enumerate(get_input_key(step, keyed))
-        )
+        key = _name_key_columns(get_input_key(step, keyed))
     if not columns or any(is_fallible(column.value) for column in key):
         return None
     inputs = frozenset(stream.name for stream in outside)
@@ -126,10 +123,15 @@ def _store_rows(step: nodes.Step, outside: Sequence[nodes.Stream]) -> nodes.Step
     return replace(step, operations=(replace(first, stored=stored), *others))
 
 
-def _name_key_column(at: int, value: TypedExpression) -> str:
-    if isinstance(value, ColumnReference) and _is_same_as_key(value.type):
-        return value.name
-    return f"__key{at}"
+def _name_key_columns(key: Iterable[nodes.ComputedColumn]) -> tuple[nodes.ComputedColumn, ...]:
+    """Return a key in which values that stand for a column of the rows have its name."""
+    named = dict[str, nodes.ComputedColumn]()
+    for at, each in enumerate(key):
+        value, name = each.value, f"__key{at}"
+        if isinstance(value, ColumnReference) and _is_same_as_key(value.type):
+            name = name if value.name in named else value.name
+        named[name] = replace(each, name=name)
+    return tuple(named.values())
 
 
 def _is_same_as_key(type: Type) -> bool:

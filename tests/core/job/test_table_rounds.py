@@ -334,6 +334,27 @@ def test_a_union_stores_the_sign_of_a_zero_in_its_key(tmp_path: Path) -> None:
     assert rows(memory, "out") == Counter([(0.0, "-0.0"), (1.0, "1.0")])
 
 
+ONE_COLUMN_TWICE = """\
+sources:
+  others: {memory: {data: others}, schema: {v: bigint}}
+  ones: {memory: {data: ones}, schema: {v: bigint, same: bigint, n: bigint}}
+steps:
+  table: {iterate: {bulk: ones, body: next, rounds: 2}}
+  values: {from: table.loop, select: [v]}
+  next: {from: [values, others], with: {same: v}, key: [v, same], aggregate: {n: count(*)}}
+sinks: {out: {from: table, memory: {data: out}}}
+"""
+
+
+def test_a_union_stores_a_column_that_its_key_has_twice(tmp_path: Path) -> None:
+    ones = pl.DataFrame({"v": [1], "same": [1], "n": [0]})
+    others = pl.DataFrame({"v": [2, 2, None]}, schema={"v": pl.Int64()})
+    memory = InMemoryData({"others": {"0": [others]}, "ones": {"0": [ones]}})
+    outcome = simulated(tmp_path, ONE_COLUMN_TWICE, memory, 1)
+    assert outcome.failure is None, outcome.failure
+    assert rows(memory, "out") == Counter([(1, 1, 1), (2, 2, 3), (None, None, 2)])
+
+
 def test_rounds_are_counted_once_through_a_restart(tmp_path: Path) -> None:
     pages: list[MemoryEvent] = [pl.DataFrame({"page": [0]})]
     links = [

@@ -102,9 +102,9 @@ class RoundAggregateOperator(KeyedRoundOperator):
 
 
 class RoundUnionOperator(RoundOperator):
-    """The operator of a union that stores the rows of its right inputs, which the left ones lack.
+    """The operator of a union that stores the rows of inputs from outside, its right inputs.
 
-    They are added to the table of each round when it has ended.
+    It emits them in each round, after the rows of the table of the round, its left inputs.
     """
 
     def __init__(self, stream: str, stored: nodes.StoredRows, context: KeyedContext) -> None:
@@ -116,7 +116,7 @@ class RoundUnionOperator(RoundOperator):
         types = {**self._grouping.types, **self._others}
         self._rows = WeightedRows(context.state, ROWS_STATE, self._grouping.internal_names, types)
         self._table: pl.DataFrame | None = None
-        """The stored rows as they are emitted; None: some were added."""
+        """The stored rows as they are emitted; None: they have changed since."""
 
     @property
     def pending_rows(self) -> int:

@@ -28,7 +28,7 @@ class RoundTopOperator(KeyedRoundOperator):
         super().__init__(operation.key, stream)
         self._operation = operation
         self._columns: tuple[str, ...] = ()
-        """The columns of a row, which the first rows tell."""
+        """The columns that are needed of rows; empty: no rows have come yet."""
 
     def _select_columns(self, rows: pl.DataFrame) -> Collection[str]:
         if not self._columns:

@@ -76,7 +76,10 @@ def _explain_condition(text: str, call: CallNode, schema: Schema) -> ConstantCon
 
 
 def find_results(condition: TypedExpression) -> frozenset[Truth]:
-    """Return the results that a condition that cannot fail may have, by the constants in it."""
+    """Return the results that are possible for a condition, as far as its constants decide.
+
+    The condition must be one that cannot fail.
+    """
     match condition:
         case _ if not find_inputs(condition):
             value = evaluate_constant(condition).value

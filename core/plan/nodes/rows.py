@@ -106,14 +106,14 @@ class StoredRows:
     """The inputs that they come from."""
     columns: tuple[Field, ...]
     key: tuple[ComputedColumn, ...]
-    """The key by which they are distributed. A column of the rows among it has their name for it,
-    any other one a name that they do not have."""
+    """The key by which they are distributed. Where it has the values of a column of the rows, it
+    also has the name of that column; other names in it are not those of columns."""
     has_row_order: bool
     """Whether they have their position in the row order."""
 
     @property
     def columns_without_key(self) -> tuple[Field, ...]:
-        """The columns that are not in the key."""
+        """The columns whose values are not in the key."""
         key = {column.name for column in self.key}
         return tuple(field for field in self.columns if field.name not in key)
 

@@ -118,7 +118,8 @@ def test_what_does_not_mean_the_same_is_left_to_our_operators(text: str) -> None
 
 
 def test_text_may_follow_a_comment() -> None:
-    assert said("i -- note") == "i -- note\n"
+    assert said("1 -- note") == "1 -- note\n"
+    assert said("i + -- note\n 1") == "i + -- note\n 1\n"
 
 
 def test_every_name_and_text_is_read_alike(spark: SparkSession) -> None:

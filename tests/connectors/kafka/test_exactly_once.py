@@ -174,7 +174,10 @@ def test_a_savepoint_in_another_home_touches_no_transaction_of_the_job(made: Mad
     made.asks("savepoint", "made", "--to", str(made.folder / "saved"))
     process.kill()
     ended(process)
-    made.dies("manifest.after")
+    for checkpoint in range(1, 9):  # on a busy machine the first ones may have no rows
+        made.dies(f"manifest.after:{checkpoint}")
+        if made.is_open():
+            break
     assert made.is_open()
     other = made.topics.create(f"{made.topic}-other", 1)
     at = ("--home", "other", "--set", f"sinks.out.kafka.topic={other}")

@@ -26,6 +26,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 
 LONGEST_S = 180.0
 """A broker that was frozen may take a minute to reach its controller again."""
+ATTEMPT_S = 30.0
+"""A request that the broker has lost meanwhile is repeated after this."""
+CREATION_PASSING = {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError._TIMED_OUT}
+"""A broker that was paused may be fenced until its controller has heard of it."""
 PASSING = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -65,15 +69,18 @@ class Topics:
         settings = {name.replace("_", "."): value for name, value in configs.items()}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings)
         deadline = time.monotonic() + LONGEST_S
+        passing = set[int]()
         while True:
             try:
-                settle(self._admin.create_topics([new], request_timeout=LONGEST_S))
+                settle(self._admin.create_topics([new], request_timeout=ATTEMPT_S))
                 break
             except KafkaException as error:
-                # A broker that was paused may be fenced until its controller has heard of it.
                 code = error.args[0].code()
-                if code != KafkaError.INVALID_REPLICATION_FACTOR or time.monotonic() > deadline:
+                if code == KafkaError.TOPIC_ALREADY_EXISTS and KafkaError._TIMED_OUT in passing:
+                    break
+                if code not in CREATION_PASSING or time.monotonic() > deadline:
                     raise
+                passing.add(code)
                 time.sleep(0.05)
         self._seen(topic, partitions)
         return topic

@@ -172,18 +172,18 @@ class JsonReport:
         """Write `summary`: how the job ended, and all counts."""
         if not self._quiet:
             ended = "failed" if outcome.failure else "stopped" if outcome.is_stopped else "done"
-            resumable: dict[str, object] = {}
+            fields: dict[str, object] = {}
             if outcome.checkpoint is not None:
-                resumable = {"checkpoint": outcome.checkpoint, "drained": outcome.is_drained}
+                fields = {"checkpoint": outcome.checkpoint, "drained": outcome.is_drained}
             if look.endless_loops:
-                resumable["findings"] = [each.to_document() for each in look.endless_loops]
+                fields["findings"] = [each.to_document() for each in look.endless_loops]
             if rounds := {
                 part.name: metrics.list_rounds()
                 for part in look.parts
                 if (metrics := part.counts.metrics).rounds
             }:
-                resumable["rounds"] = rounds
-            self._write_event("summary", status=ended, **resumable, **build_progress_document(look))
+                fields["rounds"] = rounds
+            self._write_event("summary", status=ended, **fields, **build_progress_document(look))
 
     def report_batch_done(self, done: BatchResult) -> None:
         """Write `summary` of a batch: the rows of sources and sinks."""

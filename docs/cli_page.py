@@ -117,8 +117,10 @@ and in addition, by event:
 - `failure`, when the job is rejected or fails: `message`, `hint`, `exit_status`; if it was running,
   `step`, `split` and `position`, and as `defect` the traceback of a bug in headrace.
 - `summary`, at the end: `status` (`done`, `stopped` or `failed`), the `checkpoint` that the same
-  command resumes from, if any, and whether it was `drained`; and the fields of `progress`, over the
-  whole run. If the job had finished in a previous run, `finished_before` is all there is.
+  command resumes from, if any, and whether it was `drained`; `findings` about loops that no row has
+  left; `rounds`, the first and the last five of each [loop over a table](loops.md#figures), with
+  `round`, `rows_changed` and `seconds`; and the fields of `progress`, over the whole run. If the
+  job had finished in a previous run, `finished_before` is all there is.
 
 Not built yet, and rejected by name: {later}.
 """

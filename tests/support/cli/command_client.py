@@ -24,7 +24,8 @@ def request_process(
     server.connect(address)
     text = json.dumps(request).encode() + b"\n"
     sent = socket.send_fds(server, [text], streams)
-    server.sendall(text[sent:])
+    if sent < len(text):  # otherwise the command may have ended already, and its connection
+        server.sendall(text[sent:])
     return server
 
 

@@ -39,8 +39,7 @@ def test_a_job_that_is_killed_at_each_step_gives_each_row_once(
     try:
         for at, point in enumerate(each for each in POINTS if each not in GOING_BACK):
             if point.endswith(" again"):
-                fired.die("manifest.after")
-                fired.die(point)
+                fired.die_again(point)
             else:
                 fired.die(f"{point}:{1 + at % 2}")
         fired.finish()

@@ -110,7 +110,7 @@ and in addition, by event:
   `bytes` in memory and `bytes_on_disk`. For a batch run it is `seconds` and `stages`,
   null while Spark starts: for each its `number`, the `job` that it belongs to, the number of
   `tasks` and how many are `done`, `running` and `failed`, `rows_in` and `rows_out` between stages,
-  and `ended`.
+  and `ended`. The `metrics` of loops are those of the rounds so far.
 - `no_output`, when rows come in and nothing was emitted for 30 seconds: `seconds`, and the
   `findings` of [`headrace why`](why.md). It is repeated only for other causes.
 - `stopping`, at the first Ctrl-C or SIGTERM, without further fields.

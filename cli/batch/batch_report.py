@@ -28,6 +28,8 @@ class BatchProgress:
 
     seconds: float
     stages: Sequence[SparkStage] | None
+    loops: Mapping[str, MetricValues] = field(default_factory=dict)
+    """The metrics of loops so far, by step."""
 
     @property
     def running_stages(self) -> Sequence[SparkStage]:
@@ -42,7 +44,9 @@ class BatchProgress:
         if not self.stages:
             return NO_STAGES_TEXT
         begun = any(stage.running or stage.done or stage.ended for stage in self.stages)
-        return "" if begun or self.seconds < EXECUTOR_TIMEOUT_S else NO_EXECUTOR_TEXT
+        if not begun and self.seconds >= EXECUTOR_TIMEOUT_S:
+            return NO_EXECUTOR_TEXT
+        return "; ".join(filter(None, map(describe_last_round, self.loops, self.loops.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,22 @@ def describe_stage(stage: SparkStage) -> str:
     return f"{stage.job or 'Spark'}, stage {stage.number}"
 
 
+def describe_last_round(loop: str, metrics: MetricValues) -> str:
+    """Describe the last round of a loop that has ended; empty if none has.
+
+    >>> from headrace.core.api.user_metrics import MetricValues
+    >>> figures = {"round_seconds": 0.41, "round_rows_changed": 1_340}
+    >>> describe_last_round("ranks", MetricValues({"rounds": 11}, figures))
+    'loop ranks: round 11 changed 1,340 rows in 0.4 s'
+    """
+    figures = metrics.list_all()
+    if (seconds := figures.get("round_seconds")) is None:
+        return ""
+    changed = figures.get("round_rows_changed")
+    did = "took" if changed is None else f"changed {format_count(int(changed), 'row')} in"
+    return f"loop {loop}: round {figures['rounds']:,} {did} {seconds:,.1f} s"
+
+
 def build_batch_table(look: BatchProgress) -> Table:
     """Build a table with one row per stage."""
     from rich.table import Table
@@ -115,7 +135,9 @@ def build_batch_table(look: BatchProgress) -> Table:
 def build_batch_document(look: BatchProgress) -> Mapping[str, object]:
     """Return the progress as plain data."""
     stages = None if look.stages is None else [stage.document() for stage in look.stages]
-    return {"seconds": round(look.seconds, 3), "stages": stages}
+    metrics = {name: each.list_all() for name, each in look.loops.items()}
+    shown = {"metrics": metrics} if metrics else {}
+    return {"seconds": round(look.seconds, 3), "stages": stages, **shown}
 
 
 def format_batch_summary(done: BatchResult) -> Iterable[str]:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from headrace.cli.pipeline_file import CheckedPipeline
     from headrace.cli.run_options import RunOptions
     from headrace.cli.run_report import RunReport
+    from headrace.core.api.user_metrics import MetricValues
     from headrace.core.errors.problems import Problem
     from headrace.core.pipeline.settings import Settings
     from headrace.core.plan.connector import Connectors
@@ -104,6 +105,8 @@ class BatchRun:
         self._cancellation = BatchCancellation()
         self._began_s = time.monotonic()
         self._stages: StageTracker | None = None
+        self._metrics: dict[str, MetricValues] = {}
+        """The metrics of loops so far, by step."""
 
     def run(self, signals: SignalHandler) -> int:
         """Run the batch, unless it is rejected; return the exit status."""
@@ -179,8 +182,9 @@ class BatchRun:
         with sent, self._cancellation.cancel_jobs(spark_context):
             if self._options.fresh:
                 log.discard_rounds()
+            every_s, metrics = self._checkpoint_every_s, self._metrics
             outcome = run_batch(
-                spark, self._plan, context, self._report_line, log, self._checkpoint_every_s
+                spark, self._plan, context, self._report_line, log, every_s, metrics
             )
         return BatchResult(
             self._elapsed_s, outcome.source_counts, outcome.sink_rows, outcome.metrics
@@ -231,7 +235,8 @@ class BatchRun:
         def watch() -> None:
             while not over.wait(self._report.interval_s):
                 stages = None if self._stages is None else self._stages.poll()
-                self._report.report_stages(BatchProgress(self._elapsed_s, stages))
+                look = BatchProgress(self._elapsed_s, stages, dict(self._metrics))
+                self._report.report_stages(look)
 
         watching = threading.Thread(target=watch, name="headrace-watch", daemon=True)
         watching.start()

@@ -132,8 +132,11 @@ def run_batch(
     report: LineSink = _ignore_line,
     log: BatchCommitLog | None = None,
     checkpoint_every_s: float | None = None,
+    metrics: dict[str, MetricValues] | None = None,
 ) -> BatchOutcome:
     """Run a plan once over all existing rows. Raises ConnectorError before anything is read.
+
+    `metrics` takes those of loops, by step, while they run.
 
     However it ends, no task is left running, and no partial output remains. The rounds of loops are
     stored in the log with this time between them at least; None: never.
@@ -154,7 +157,10 @@ def run_batch(
         read_streams = frozenset(edge.stream for edge in plan.edges)
         there = replace(context, job=log.job, sink_notes=noted, read_streams=read_streams)
         try:
-            sinks = _SinkPass(spark, plan, there, runner, ends, run_context, seen, checkpoints)
+            metrics = {} if metrics is None else metrics
+            sinks = _SinkPass(
+                spark, plan, there, runner, ends, run_context, seen, checkpoints, metrics
+            )
             written = sinks.write_sinks(to_read)
         except BaseException:
             wait_for_tasks(spark.sparkContext)
@@ -168,7 +174,7 @@ def run_batch(
         checkpoints.close()
     names = [part.name for part in plan if isinstance(part, nodes.Sink)]
     sink_rows = {name: written[name].rows for name in names}
-    return BatchOutcome(sink_rows, _count_sources(plan, counted), sinks.metrics)
+    return BatchOutcome(sink_rows, _count_sources(plan, counted), metrics)
 
 
 def _count_sources(plan: nodes.Plan, counted: BatchCounts) -> dict[str, SourceCounts]:
@@ -256,7 +262,7 @@ class _SinkPass:
     run_context: RunContext
     print_status: _PrintStatus
     checkpoints: LoopCheckpoints
-    metrics: dict[str, MetricValues] = field(default_factory=dict)
+    metrics: dict[str, MetricValues]
     """The metrics of loops, by step."""
 
     def write_sinks(self, to_read: Mapping[str, SourceInput]) -> dict[str, PreparedOutput]:

@@ -103,9 +103,9 @@ class DataFrameBuilder:
         if self.checkpoints is None:
             rounds.explain(entered)
         else:
+            self.metrics[head.name] = rounds.metrics
             with keep_partitions(self.spark):
                 rounds.run(entered, self.checkpoints)
-            self.metrics[head.name] = rounds.metrics
 
     def _build_source(self, source: nodes.Source) -> None:
         frames = read_source(self.spark, source, self.inputs[source.name], self.context)

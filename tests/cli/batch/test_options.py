@@ -12,6 +12,7 @@ from rich.console import Console
 from headrace.cli.batch.batch_report import (
     BatchProgress,
     BatchResult,
+    build_batch_document,
     build_batch_table,
     format_batch_progress,
 )
@@ -88,6 +89,18 @@ def test_a_master_that_does_not_answer_is_a_failure(
 def test_a_line_tells_of_the_stages_at_work() -> None:
     line = format_batch_progress(BatchProgress(12.4, (READ, GROUPED)))
     assert line == "12 s  sink out, stage 3: 5 of 20 tasks"
+
+
+def test_the_progress_has_the_last_round_of_each_loop() -> None:
+    metrics = MetricValues({"rounds": 11}, {"round_seconds": 0.41, "round_rows_changed": 1340})
+    look = BatchProgress(12.4, (GROUPED,), {"ranks": metrics, "tries": MetricValues()})
+    shown = "loop ranks: round 11 changed 1,340 rows in 0.4 s"
+    assert format_batch_progress(look) == f"12 s  sink out, stage 3: 5 of 20 tasks  {shown}"
+    assert build_batch_table(look).caption == shown
+    assert build_batch_document(look)["metrics"] == {
+        "ranks": {"rounds": 11, "round_seconds": 0.41, "round_rows_changed": 1340},
+        "tries": {},
+    }
 
 
 def test_a_cluster_without_free_executors_is_reported_after_a_while() -> None:

@@ -27,7 +27,7 @@ from headrace.core.plan import nodes
 from headrace.core.plan.states import NEXT_TABLE_STATE, ROUND_STATE, TABLE_STATE, WORKSET_STATE
 from headrace.core.types.data_types import to_polars
 from headrace.core.types.elements import WEIGHT
-from headrace.core.types.frames import concat_chunks, hash_rows, pick_columns
+from headrace.core.types.frames import concat_chunks, hash_rows, pick_columns, rechunk
 from headrace.core.types.row_order import add_row_order
 
 if TYPE_CHECKING:
@@ -325,7 +325,8 @@ def join_before(after: pl.DataFrame, before: pl.DataFrame, key: tuple[str, ...])
     import polars as pl
 
     names = before.columns
-    found = before.select(
+    # Polars cannot join rows with a struct of maps that are in several chunks.
+    found = rechunk(before).select(
         *(pl.col(name).alias(f"__{name}") for name in key),
         pl.struct(names).alias(nodes.BEFORE_COLUMN),
     )

@@ -49,7 +49,7 @@ class TableRoundsHead(StatelessOperator):
     def __init__(self, step: nodes.Step, loop: nodes.Loop, context: KeyedContext) -> None:
         assert loop.table is not None
         self._name, self._inside = step.name, loop.list_inner_streams(step.name)
-        self._entering = step.inputs[0]
+        self._input = step.inputs[0]
         self._loop, self._table = loop, loop.table
         self.sends_tables = loop.table.sends_tables
         schema = step.outputs[0].schema
@@ -102,8 +102,7 @@ class TableRoundsHead(StatelessOperator):
 
         before, after = self._merge(TABLE_STATE), self._merge(NEXT_TABLE_STATE)
         if self._table.until is not None and self._table.key:
-            first, last = self._entering, self.round - 1
-            self._check_keys(before, self._loop.feedback if last else first, max(last, 1))
+            self._check_keys(before, *find_table_before(self._input, self._loop, self.round))
         if self.sends_tables:
             count = count_changes(after, before)
         else:
@@ -300,6 +299,14 @@ def count_changes(after: pl.DataFrame, before: pl.DataFrame) -> int:
     is_last = (rows != rows.shift(-1)).fill_null(True)
     sums = signs.cum_sum().filter(is_last)
     return int((sums - sums.shift(1, fill_value=0)).abs().sum())
+
+
+def find_table_before(entering: str, loop: nodes.Loop, round: int) -> tuple[str, int]:
+    """Return the stream of the table that a bulk round begins with, and the number of its round.
+
+    The first table, of the stream that enters the loop, counts to round 1.
+    """
+    return (loop.feedback, round - 1) if round > 1 else (entering, 1)
 
 
 def make_repeated_key_error(stream: str, round: int, key: Mapping[str, object]) -> ConnectorError:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headrace.core.errors.attribution import attribute_errors_to
-from headrace.core.operators.table_rounds import make_repeated_key_error
+from headrace.core.operators.table_rounds import find_table_before, make_repeated_key_error
 from headrace.core.plan import nodes
 from headrace.core.spark.columns import quote_column
 from headrace.core.spark.loop_checkpoints import LoopCheckpoints
@@ -139,8 +139,8 @@ class BulkRounds(TableRoundsLoop):
             self._build_body()
             before, rows = rows, self._compute(self._select_rows(self.loop.feedback))
             if self.table.until is not None and self.table.key and not is_distinct:
-                stream = self.loop.feedback if number > 1 else self.head.inputs[0]
-                self._check_keys(before, stream, max(number - 1, 1))
+                found = find_table_before(self.head.inputs[0], self.loop, number)
+                self._check_keys(before, *found)
             changes, is_until = self._look_at(rows, before, is_distinct)
             self._end_round(number, changes)
             is_distinct, is_over = self._makes_distinct_keys(), is_until or not changes

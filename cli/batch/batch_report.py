@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+from headrace.core.api.user_metrics import ROUND_ROWS_CHANGED, ROUND_SECONDS, ROUNDS
 from headrace.core.errors.rendering import format_count
 from headrace.core.types.lazy_dataclass import dataclass
 
@@ -107,11 +108,11 @@ def describe_last_round(loop: str, metrics: MetricValues) -> str:
     'loop ranks: round 11 changed 1,340 rows in 0.4 s'
     """
     figures = metrics.list_all()
-    if (seconds := figures.get("round_seconds")) is None:
+    if (seconds := figures.get(ROUND_SECONDS)) is None:
         return ""
-    changed = figures.get("round_rows_changed")
+    changed = figures.get(ROUND_ROWS_CHANGED)
     did = "took" if changed is None else f"changed {format_count(int(changed), 'row')} in"
-    return f"loop {loop}: round {figures['rounds']:,} {did} {seconds:,.1f} s"
+    return f"loop {loop}: round {figures[ROUNDS]:,} {did} {seconds:,.1f} s"
 
 
 def build_batch_table(look: BatchProgress) -> Table:

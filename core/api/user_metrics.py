@@ -25,6 +25,10 @@ MAX_METRICS = 100
 NAME_PATTERN = compile_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
+ROUNDS, ROWS_CHANGED = "rounds", "rows_changed"
+"""The metrics of a loop: the rounds that have ended, and the rows that they added or removed."""
+ROUND_ROWS_CHANGED, ROUND_SECONDS = "round_rows_changed", "round_seconds"
+"""The metrics of a loop for its last round: the rows that it added or removed, and its duration."""
 LISTED_ROUNDS = 5
 """The first and the last rounds of a loop that are listed."""
 

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from headrace.core.api.failures import ConnectorError
 from headrace.core.api.state import Redistribution
-from headrace.core.api.user_metrics import RoundFigures
+from headrace.core.api.user_metrics import (
+    ROUND_ROWS_CHANGED,
+    ROUND_SECONDS,
+    ROUNDS,
+    ROWS_CHANGED,
+    RoundFigures,
+)
 from headrace.core.operators.changelog.weighted_rows import get_weights, merge_rows, repeat_rows
 from headrace.core.operators.keyed_context import KeyedContext
 from headrace.core.operators.operator import Output, StatelessOperator
@@ -32,12 +38,6 @@ from headrace.core.types.row_order import add_row_order
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-ROUNDS, ROWS_CHANGED = "rounds", "rows_changed"
-"""The metrics of a head: the rounds that have ended, and the rows that they added or removed."""
-ROUND_ROWS_CHANGED, ROUND_SECONDS = "round_rows_changed", "round_seconds"
-"""The metrics of a head for the last round: the rows that it added or removed, and its duration."""
 
 
 class TableRoundsHead(StatelessOperator):

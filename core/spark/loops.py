@@ -27,16 +27,17 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.core.api.failures import ConnectorError
-from headrace.core.api.user_metrics import MetricValues, RoundFigures
-from headrace.core.errors.attribution import attribute_errors_to
-from headrace.core.expressions import TypedExpression, type_expression
-from headrace.core.expressions.typed import ColumnReference
-from headrace.core.operators.table_rounds import (
+from headrace.core.api.user_metrics import (
     ROUND_ROWS_CHANGED,
     ROUND_SECONDS,
     ROUNDS,
     ROWS_CHANGED,
+    MetricValues,
+    RoundFigures,
 )
+from headrace.core.errors.attribution import attribute_errors_to
+from headrace.core.expressions import TypedExpression, type_expression
+from headrace.core.expressions.typed import ColumnReference
 from headrace.core.plan import nodes
 from headrace.core.plan.layout import get_two_input_operation
 from headrace.core.spark.columns import quote_column, stream_columns
